@@ -1,0 +1,1 @@
+"""Checkpoint families, one small file each."""

@@ -1,0 +1,63 @@
+"""What a family of checkpoints is: five switches, names and defaults. No torch here."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dllm_tui.knobs import Knobs
+
+
+class Attention(StrEnum):
+    """Who sees whom (design: the first switch)."""
+
+    FULL = "full"
+    """Every position sees every other; only approximate caches exist."""
+    BLOCK_CAUSAL = "block-causal"
+    """A position sees its own block and all before it; finished blocks are cached exactly."""
+    REORDERED = "reordered"
+    """Causal over committed tokens first and masks last; rotary positions stay logical (WeDLM)."""
+    ENCODER_CANVAS = "encoder-canvas"
+    """A causal encoder's keys and values, read by a bidirectional canvas (DiffusionGemma)."""
+
+
+class Noise(StrEnum):
+    """What an undecided cell holds (the third switch)."""
+
+    ABSORBING = "absorbing"
+    """A mask token."""
+    UNIFORM = "uniform"
+    """Any token: every cell may change in every step."""
+
+
+class Revision(StrEnum):
+    """What may happen to a committed token (the fifth switch)."""
+
+    MONOTONE = "monotone"
+    EDIT = "edit"
+    INSERT_DELETE = "insert-delete"
+    RENOISE = "renoise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A group of checkpoints that are laid out and decoded alike."""
+
+    name: str
+    title: str
+    """For people, e.g. ``LLaDA 2.0``."""
+    explanation: str
+    """How it decodes, in a few plain sentences."""
+    licence: str
+    notice: str = ""
+    """Shown on load where the licence restricts use."""
+    attention: Attention
+    shift: int = 0
+    """1 where the logits for position i are read at i - 1."""
+    noise: Noise = Noise.ABSORBING
+    revision: Revision = Revision.MONOTONE
+    grid: int | None = None
+    """Block size of the attention pattern where training fixed it; ``None`` follows the knob."""
+    defaults: Knobs = field(default_factory=Knobs)
+    policies: tuple[str, ...] = ("confidence",)
+    """Policies that make sense for it, the default first."""
+    fixed_knobs: dict[str, str] = field(default_factory=dict[str, str])
+    """Knobs that it doesn't have, each with the reason shown to people."""

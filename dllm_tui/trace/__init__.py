@@ -1,0 +1,1 @@
+"""Traces: write, read, and lay out in time."""

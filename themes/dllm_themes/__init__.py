@@ -1,0 +1,1 @@
+"""Themes, one TOML file each; read as package data."""
