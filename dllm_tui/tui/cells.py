@@ -1,0 +1,186 @@
+"""From the bytes of tokens to cells that are safe to print. Pure; rich measures the characters.
+
+What a model writes goes to the terminal character by character, so nothing may pass that moves the cursor,
+starts an escape sequence, reorders text or has a width that terminals disagree on. Such characters become
+pictures here. Ordinary text, wide characters and combining marks included, is kept as it is.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+from rich.cells import cell_len, split_graphemes
+
+
+class Glyphs(msgspec.Struct, frozen=True):
+    """The marks of our own that a canvas is drawn with."""
+
+    mask: str
+    """A position without an opinion; repeated to the width of its slot. One cell."""
+    newline: str
+    """Stands before the line break that it names."""
+    tab: str
+    unseen: str
+    """A character that is there and can't be seen: joiners, direction marks, byte order marks."""
+    broken: str
+    """Bytes that are no character, alone or with their neighbours."""
+    bar: str
+    """In the gutter, beside every line of a block. One cell."""
+    active_bar: str
+    """The same beside the block that is being denoised. One cell."""
+    pictures: bool
+    """Control characters as Unicode's control pictures, else in caret notation."""
+
+
+UNICODE = Glyphs(
+    mask="░", newline="↵", tab="→   ", unseen="◦", broken="▯", bar="▏", active_bar="▌", pictures=True
+)
+ASCII = Glyphs(
+    mask=".", newline="\\n", tab=">   ", unseen="?", broken="?", bar="|", active_bar="#", pictures=False
+)
+
+
+class Piece(NamedTuple):
+    """A token's text as it is printed."""
+
+    lines: tuple[str, ...]
+    """Printable; a line break stands between each two. One line for most tokens, which may be empty."""
+    widths: tuple[int, ...]
+    """Of each line, in terminal cells."""
+
+    @property
+    def text(self) -> str:
+        """The lines joined, for measuring and for tests."""
+        return "".join(self.lines)
+
+
+def partial(piece: bytes) -> bool:
+    """Whether the bytes are not valid UTF-8 alone: they may be with those of their neighbours."""
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def decode_each(pieces: Sequence[bytes]) -> list[str]:
+    """The text of each of some adjacent tokens, where a character may span several.
+
+    A character belongs to the token that has its first byte; a token that only continues one has no text.
+    Bytes that complete no character become one U+FFFD a token.
+    """
+    data = b"".join(pieces)
+    owners = [owner for owner, piece in enumerate(pieces) for _ in piece]
+    texts = [""] * len(pieces)
+    position = 0
+    while position < len(data):
+        owner = owners[position]
+        size = _sequence_length(data[position])
+        try:
+            texts[owner] += data[position : position + size].decode()
+        except UnicodeDecodeError:
+            size = 1
+            if not texts[owner].endswith("\ufffd"):
+                texts[owner] += "\ufffd"
+        position += size
+    return texts
+
+
+def printable(text: str, glyphs: Glyphs = UNICODE) -> str:
+    """``text`` on one line with everything unsafe replaced by pictures, line breaks by their mark."""
+    shown = text if text.isascii() and text.isprintable() else text.translate(_table(glyphs))
+    return shown if shown or not text else glyphs.unseen
+
+
+@lru_cache(maxsize=1 << 16)
+def piece_of(text: str, glyphs: Glyphs = UNICODE) -> Piece:
+    """A token's text as it is printed: each newline is its mark and then a line break."""
+    if "\n" not in text:
+        shown = printable(text, glyphs)
+        return Piece((shown,), (cell_len(shown),))
+    *broken, last = text.split("\n")
+    lines = (*(printable(line, glyphs) + glyphs.newline for line in broken), printable(last, glyphs))
+    return Piece(lines, tuple(cell_len(line) for line in lines))
+
+
+def clean(text: str, glyphs: Glyphs = UNICODE) -> str:
+    """A whole text made safe for the terminal, for what is not drawn as a canvas: prompts, answers, messages.
+
+    Line breaks and tabs stay, and the joiners that emoji and many scripts are written with.
+    """
+    return text.replace("\r\n", "\n").translate(_prose_table(glyphs))
+
+
+def chop(text: str, width: int) -> list[str]:
+    """``text`` in parts of at most ``width`` cells, never cutting a wide character in two.
+
+    Where a single character is wider than ``width`` a full stop takes its place.
+    """
+    parts, used = [""], 0
+    spans, _ = split_graphemes(text)
+    for start, end, size in spans:
+        character = text[start:end]
+        if size > width:
+            character, size = "." * min(1, width), min(1, width)
+        if used + size > width:
+            parts.append("")
+            used = 0
+        parts[-1] += character
+        used += size
+    return parts
+
+
+def _sequence_length(lead: int) -> int:
+    """Bytes of the UTF-8 sequence that starts with ``lead`` (Unicode 16, table 3-7); 1 where none does."""
+    if 0xC2 <= lead <= 0xDF:
+        return 2
+    if 0xE0 <= lead <= 0xEF:
+        return 3
+    return 4 if 0xF0 <= lead <= 0xF4 else 1
+
+
+class _Table(dict[int, str]):
+    """A translation table that is filled as characters come by."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        self.glyphs = glyphs
+
+    def __missing__(self, code: int) -> str:
+        self[code] = shown = self.picture(code)
+        return shown
+
+    def picture(self, code: int) -> str:
+        character, glyphs = chr(code), self.glyphs
+        if character == "\n":
+            return glyphs.newline
+        if character == "\t":
+            return glyphs.tab
+        if character == "\ufffd" or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF:
+            return glyphs.broken
+        if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF:
+            return ""  # variation selectors: terminals disagree on the width of what they select
+        match unicodedata.category(character):
+            case "Cc" if code < 0x80:
+                if glyphs.pictures:
+                    return "␡" if code == 0x7F else chr(0x2400 + code)
+                return f"^{chr(code ^ 0x40)}"
+            case "Cc" | "Cf" | "Zl" | "Zp":
+                return glyphs.unseen
+            case "Cs":
+                return glyphs.broken
+            case _:
+                return character
+
+
+@lru_cache(maxsize=8)
+def _table(glyphs: Glyphs) -> _Table:
+    return _Table(glyphs)
+
+
+@lru_cache(maxsize=8)
+def _prose_table(glyphs: Glyphs) -> _Table:
+    table = _Table(glyphs)
+    table.update((ord(kept), kept) for kept in "\n\t\u200c\u200d\ufe0f")
+    return table
