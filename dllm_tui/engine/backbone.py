@@ -43,6 +43,7 @@ class Backbone(Protocol):
         mask: Tensor | None = None,
         causal: bool = False,
         rows: Tensor | slice | None = None,
+        condition: Tensor | None = None,
     ) -> Tensor:
         """One forward over ``ids``.
 
@@ -53,11 +54,15 @@ class Backbone(Protocol):
             cache: keys and values that the queries see besides their own.
             context: how many of the cache's first slots are seen; all of ``cache.length`` by default.
             write_at: first cache slot that this forward's keys and values go to; ``None`` leaves the
-                cache as it is. Slots from ``context`` up to ``write_at`` are not seen.
+                cache as it is. Slots from ``context`` up to ``write_at`` are not seen. Below ``context``
+                they take the place of what is there (the dual cache): queries see the ``context`` slots,
+                their own among them, and ``mask`` is [T, context].
             mask: bool [T, context + T], True where a query sees a key (context first, then the T own
                 ones); ``None`` lets every query see everything, unless ``causal``.
             causal: own keys are seen up to the query's own place only; the context is always seen.
             rows: the rows whose logits are wanted; all by default.
+            condition: what some networks are told besides the ids: DiffusionGemma the logits of the step
+                before (float [T, vocab_size], scaled by its temperature), SEDD the noise level (float []).
 
         Returns:
             float32 [rows, vocab_size], raw logits (no shift).
