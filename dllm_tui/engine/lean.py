@@ -1,0 +1,306 @@
+"""The lean backbone: one hand-written dense decoder for the Llama, Qwen2 and Qwen3 types.
+
+Against the transformers classes it saves, per forward: two of three projections and one of two halves of
+the feed-forward (fused), every copy of keys and values (a static cache, heads grouped into rows so that
+none is repeated), the mask (in decoding a block sees everything that it is given), and the head of rows
+that nobody asked for. Numerically it is the same network; a test holds the two together.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from dllm_tui.engine.backbone import Cache
+from dllm_tui.engine.cache import BlockCache
+from dllm_tui.engine.linear import Linear
+from dllm_tui.errors import CheckpointError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """The sizes of a dense decoder."""
+
+    vocab_size: int
+    hidden_size: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    norm_eps: float
+    rope_theta: float
+    context_length: int
+    tied_head: bool
+    """The head is the embedding table."""
+    qkv_bias: bool = False
+    """Qwen2."""
+    qk_norm: bool = False
+    """RMSNorm of every query and key head, Qwen3."""
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads or self.head_dim % 2:
+            raise CheckpointError(
+                f"{self.heads} heads of width {self.head_dim} don't fit {self.kv_heads} key and value heads."
+            )
+
+    def layer_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every tensor of one layer by its name in the layer."""
+        hidden, inner = self.hidden_size, self.intermediate_size
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        shapes: dict[str, tuple[int, ...]] = {
+            "input_layernorm.weight": (hidden,),
+            "self_attn.q_proj.weight": (queries, hidden),
+            "self_attn.k_proj.weight": (keys, hidden),
+            "self_attn.v_proj.weight": (keys, hidden),
+            "self_attn.o_proj.weight": (hidden, queries),
+            "post_attention_layernorm.weight": (hidden,),
+            "mlp.gate_proj.weight": (inner, hidden),
+            "mlp.up_proj.weight": (inner, hidden),
+            "mlp.down_proj.weight": (hidden, inner),
+        }
+        if self.qkv_bias:
+            shapes |= {
+                f"self_attn.{n}_proj.bias": (w,) for n, w in zip("qkv", (queries, keys, keys), strict=True)
+            }
+        if self.qk_norm:
+            shapes |= {f"self_attn.{n}_norm.weight": (self.head_dim,) for n in "qk"}
+        return shapes
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every tensor by its Hugging Face name."""
+        shapes: dict[str, tuple[int, ...]] = {
+            "model.embed_tokens.weight": (self.vocab_size, self.hidden_size),
+            "model.norm.weight": (self.hidden_size,),
+        }
+        if not self.tied_head:
+            shapes["lm_head.weight"] = (self.vocab_size, self.hidden_size)
+        for layer in range(self.layers):
+            shapes |= {f"model.layers.{layer}.{name}": s for name, s in self.layer_shapes().items()}
+        return shapes
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What makes the noised stream of a model with two streams (``smol``)."""
+
+    merge: Callable[[str, Tensor], Tensor]
+    """Gets a linear layer's name and weight (float32), gives the weight of the noised stream."""
+    mask_embedding: Tensor
+    """[hidden_size]: becomes the input embedding of the id ``vocab_size``."""
+
+
+class _Layer:
+    """One layer's weights, fused."""
+
+    def __init__(self, tensors: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> None:
+        def fuse(*names: str) -> Tensor:
+            return torch.cat([tensors[name] for name in names]).to(device, dtype)
+
+        q, k, v = (f"self_attn.{n}_proj" for n in "qkv")
+        bias = fuse(f"{q}.bias", f"{k}.bias", f"{v}.bias") if f"{q}.bias" in tensors else None
+        self.attention_norm = fuse("input_layernorm.weight")
+        self.qkv = Linear(fuse(f"{q}.weight", f"{k}.weight", f"{v}.weight"), bias)
+        self.output = Linear(fuse("self_attn.o_proj.weight"))
+        self.mlp_norm = fuse("post_attention_layernorm.weight")
+        self.gate_up = Linear(fuse("mlp.gate_proj.weight", "mlp.up_proj.weight"))
+        self.down = Linear(fuse("mlp.down_proj.weight"))
+        self.qk_norm: tuple[Tensor, Tensor] | None = None
+        if "self_attn.q_norm.weight" in tensors:
+            self.qk_norm = (fuse("self_attn.q_norm.weight"), fuse("self_attn.k_norm.weight"))
+
+
+class LeanBackbone:
+    """A dense decoder behind :class:`~dllm_tui.engine.backbone.Backbone`.
+
+    Args:
+        geometry: its sizes.
+        tensors: every weight by its Hugging Face name, in any order; each is converted as it comes, and a
+            layer is fused as soon as it is complete, so that little more than the model is ever held.
+        device: where the model goes.
+        dtype: of weights and arithmetic.
+        adaptation: the noised stream, for a model with two.
+
+    Raises:
+        CheckpointError: a tensor is missing, unknown, there twice or of the wrong shape; it is named.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        tensors: Iterable[tuple[str, Tensor]],
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+        adaptation: Adaptation | None = None,
+    ) -> None:
+        self.geometry = geometry
+        self.device = device
+        self.dtype = dtype
+        self.vocab_size = geometry.vocab_size
+        self.context_length = geometry.context_length
+        self.parameters = 0
+        """Weights read, those of an adapter not counted."""
+        self._adaptation = adaptation
+        self._clean: list[_Layer | None] = [None] * geometry.layers
+        self._noised: list[_Layer | None] = [None] * geometry.layers if adaptation else self._clean
+        exponents = torch.arange(0, geometry.head_dim, 2, dtype=torch.float32) / geometry.head_dim
+        self._frequencies = (1.0 / geometry.rope_theta**exponents).to(device)
+        with torch.inference_mode():
+            self._read(tensors)
+
+    def _read(self, tensors: Iterable[tuple[str, Tensor]]) -> None:
+        missing = self.geometry.shapes()
+        per_layer = len(self.geometry.layer_shapes())
+        pending: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors:
+            shape = missing.pop(name, None)
+            if shape is None:
+                again = name in self.geometry.shapes()
+                raise CheckpointError(f"tensor {name!r} " + ("is there twice." if again else "isn't known."))
+            if tuple(tensor.shape) != shape:
+                raise CheckpointError(
+                    f"tensor {name!r} has the shape {tuple(tensor.shape)}; {shape} was expected."
+                )
+            self.parameters += tensor.numel()
+            if name.startswith("model.layers."):
+                index, rest = name.removeprefix("model.layers.").split(".", 1)
+                layer = pending.setdefault(int(index), {})
+                layer[rest] = tensor
+                if len(layer) == per_layer:
+                    self._build(int(index), pending.pop(int(index)))
+            elif name == "model.embed_tokens.weight":
+                self._take_embedding(tensor)
+            elif name == "model.norm.weight":
+                self._norm = tensor.to(self.device, self.dtype)
+            else:
+                self._head = Linear(tensor.to(self.device, self.dtype))
+        if missing:
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+            raise CheckpointError(f"tensor {next(iter(missing))!r} is missing{more}.")
+
+    def _take_embedding(self, table: Tensor) -> None:
+        table = table.to(self.device, self.dtype)
+        if self.geometry.tied_head:
+            self._head = Linear(table)
+        if self._adaptation:
+            mask = self._adaptation.mask_embedding.to(self.device, self.dtype)
+            table = torch.cat([table, mask[None]])
+        self._embedding = table
+
+    def _build(self, index: int, tensors: dict[str, Tensor]) -> None:
+        self._clean[index] = _Layer(tensors, self.dtype, self.device)
+        if self._adaptation:
+            for name, tensor in tensors.items():
+                if name.endswith("_proj.weight"):
+                    full = f"model.layers.{index}.{name}"
+                    tensors[name] = self._adaptation.merge(full, tensor.float())
+            self._noised[index] = _Layer(tensors, self.dtype, self.device)
+
+    def new_cache(self, capacity: int) -> BlockCache:
+        """An empty cache for up to ``capacity`` positions."""
+        g = self.geometry
+        shape = (g.layers, 2, g.kv_heads, capacity, g.head_dim)
+        return BlockCache(torch.zeros(shape, device=self.device, dtype=self.dtype))
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        *,
+        noised: bool = False,
+        cache: Cache | None = None,
+        context: int | None = None,
+        write_at: int | None = None,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        rows: Tensor | slice | None = None,
+    ) -> Tensor:
+        """One forward over ``ids``; see :meth:`dllm_tui.engine.backbone.Backbone.forward`."""
+        count = ids.shape[0]
+        store = cache if isinstance(cache, BlockCache) else None
+        if context is None:
+            context = store.length if store else 0
+        borrowed: Tensor | None = None
+        if store:
+            store.reserve(max(context, write_at or 0) + count)
+            if write_at != context:
+                borrowed = store.copy(context, min(context + count, store.length))
+
+        angles = positions.to(torch.float32)[:, None, None] * self._frequencies
+        rotation = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+        attend = self._attention(count, context, mask, causal)
+        x = functional.embedding(ids, self._embedding)
+        for index, layer in enumerate(self._noised if noised else self._clean):
+            assert layer is not None  # a model with a layer missing was refused
+            q, k, v = self._project(layer, x, rotation)
+            if store:
+                k, v = store.put(index, context, k, v)
+            x = x + layer.output(attend(q, k, v))
+            gate, up = layer.gate_up(self._normed(x, layer.mlp_norm)).chunk(2, dim=-1)
+            x = x + layer.down(functional.silu(gate) * up)
+
+        if store:
+            if borrowed is not None:
+                own = store.copy(context, context + count) if write_at is not None else None
+                store.paste(context, borrowed)
+                if own is not None and write_at is not None:
+                    store.paste(write_at, own)
+            if write_at is not None:
+                store.length = max(store.length, write_at + count)
+        if rows is not None:
+            x = x[rows]
+        return self._head(self._normed(x, self._norm)).float()
+
+    def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        return functional.rms_norm(x, weight.shape, weight, self.geometry.norm_eps)
+
+    def _project(
+        self, layer: _Layer, x: Tensor, rotation: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Rotated queries and keys, and values: [heads, T, head_dim] each."""
+        g = self.geometry
+        fused = layer.qkv(self._normed(x, layer.attention_norm)).view(x.shape[0], -1, g.head_dim)
+        q, k, v = fused.split([g.heads, g.kv_heads, g.kv_heads], dim=1)
+        if layer.qk_norm:
+            q, k = self._normed(q, layer.qk_norm[0]), self._normed(k, layer.qk_norm[1])
+            turned = torch.cat([q, k], dim=1)
+        else:
+            turned = fused[:, : g.heads + g.kv_heads]
+        cos, sin = rotation
+        first, second = turned.chunk(2, dim=-1)
+        turned = torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1).transpose(0, 1)
+        return turned[: g.heads], turned[g.heads :], v.transpose(0, 1)
+
+    def _attention(
+        self, count: int, context: int, mask: Tensor | None, causal: bool
+    ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+        """How ``count`` queries attend: (q, k, v) as of :meth:`_project` → [T, heads * head_dim]."""
+        group = self.geometry.heads // self.geometry.kv_heads
+        if causal and count == 1:
+            causal = False
+        if causal and context == 0:
+
+            def from_scratch(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+                k, v = (t.repeat_interleave(group, dim=0) for t in (k, v))
+                mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+                return mixed.transpose(0, 1).reshape(count, -1)
+
+            return from_scratch
+
+        if causal:
+            seen = torch.ones(count, context + count, dtype=torch.bool, device=self.device)
+            mask = seen.tril(context)
+        if mask is not None:
+            mask = mask.repeat(group, 1)
+
+        def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            # Query heads that share a key head become rows of one product: nothing is repeated.
+            q = q.reshape(k.shape[0], group * count, -1)
+            mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask)[0]
+            return mixed.view(-1, group, count, mixed.shape[-1]).permute(2, 0, 1, 3).reshape(count, -1)
+
+        return grouped
