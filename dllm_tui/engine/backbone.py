@@ -54,9 +54,9 @@ class Backbone(Protocol):
             cache: keys and values that the queries see besides their own.
             context: how many of the cache's first slots are seen; all of ``cache.length`` by default.
             write_at: first cache slot that this forward's keys and values go to; ``None`` leaves the
-                cache as it is. Slots from ``context`` up to ``write_at`` are not seen. Below ``context``
-                they take the place of what is there (the dual cache): queries see the ``context`` slots,
-                their own among them, and ``mask`` is [T, context].
+                cache as it is. Slots from ``context`` up to ``write_at`` are not seen. Slots below
+                ``context`` may be written too (the dual cache): what stood there is still seen in this
+                forward, unless ``mask`` hides it.
             mask: bool [T, context + T], True where a query sees a key (context first, then the T own
                 ones); ``None`` lets every query see everything, unless ``causal``.
             causal: own keys are seen up to the query's own place only; the context is always seen.
