@@ -87,8 +87,12 @@ def to_textual(theme: Theme) -> TextualTheme:
     """The theme as Textual takes it.
 
     Beside Textual's own variables, style sheets can use ``$muted``, ``$frame`` (lines that recede), ``$mask``,
-    ``$guess``, ``$fresh``, ``$changed``, ``$block-a``, ``$block-b`` and ``$ramp-0`` … ``$ramp-7``.
+    ``$guess``, ``$fresh``, ``$changed``, ``$block-a``, ``$block-b``, ``$on-accent`` (text on the accent colour)
+    and ``$ramp-0`` … ``$ramp-7``.
     """
+    # on the terminal's own colours nothing is known of the background: what stands out is inverted there
+    on_accent = "ansi_default" if theme.ansi else theme.background
+    inverse = "reverse" if theme.ansi else "none"
     variables = {
         "muted": theme.muted,
         "frame": theme.border,
@@ -100,8 +104,20 @@ def to_textual(theme: Theme) -> TextualTheme:
         "block-b": theme.block_b,
         "border": theme.accent,
         "border-blurred": theme.border,
-        "footer-key-foreground": theme.foreground,
-        "footer-description-foreground": theme.muted,
+        "on-accent": on_accent,
+        "text-muted": theme.muted,
+        "text-disabled": theme.muted,
+        "block-cursor-foreground": theme.accent if theme.ansi else theme.background,
+        "block-cursor-background": "ansi_default" if theme.ansi else theme.accent,
+        "block-cursor-text-style": "bold reverse" if theme.ansi else "bold",
+        "block-cursor-blurred-foreground": theme.foreground,
+        "block-cursor-blurred-background": theme.fresh,
+        "block-hover-background": theme.fresh,
+        "input-cursor-foreground": on_accent,
+        "input-cursor-background": "ansi_default" if theme.ansi else theme.accent,
+        "input-cursor-text-style": inverse,
+        "input-selection-background": "ansi_default" if theme.ansi else theme.fresh,
+        "input-selection-foreground": theme.foreground,
         "scrollbar": theme.border,
         "scrollbar-hover": theme.muted,
         "scrollbar-active": theme.accent,

@@ -1,0 +1,61 @@
+"""The signs that panels, bars and lines are drawn with: two sets, one of them plain ASCII."""
+
+import msgspec
+
+
+class Marks(msgspec.Struct, frozen=True, kw_only=True):
+    """Signs of one cell each, unless said otherwise."""
+
+    filled: str
+    """A slider's part below its value."""
+    empty: str
+    thumb: str
+    bars: str
+    """Heights of a bar chart's cell, the lowest first; the last one is full."""
+    level: str
+    """A threshold drawn across a chart."""
+    busy: str
+    """Before what is going on."""
+    idle: str
+    turned: str
+    """A knob that was turned while it runs."""
+    opens: str
+    """After what opens a choice."""
+    dot: str
+    """Between two parts of a line."""
+    dots: str
+    """After what goes on; any width."""
+    at_most: str
+    times: str
+
+
+UNICODE = Marks(
+    filled="━",
+    empty="─",
+    thumb="●",
+    bars="▁▂▃▄▅▆▇█",
+    level="┈",
+    busy="●",
+    idle="○",
+    turned="◆",
+    opens="▾",
+    dot="·",
+    dots="…",
+    at_most="≤",
+    times="×",
+)
+ASCII = Marks(
+    filled="=",
+    empty="-",
+    thumb="O",
+    bars="_.:-=+*#",
+    level="~",
+    busy="*",
+    idle="o",
+    turned="!",
+    opens="v",
+    dot="-",
+    dots="...",
+    at_most="<=",
+    times="x",
+)
