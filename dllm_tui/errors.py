@@ -21,3 +21,7 @@ class StoreError(DllmError):
 
 class CheckpointError(DllmError):
     """A file of a model is broken, incomplete, or of a kind that isn't supported."""
+
+
+class TraceError(DllmError):
+    """A trace can't be written, or what was read is no trace that this version knows."""

@@ -32,6 +32,9 @@ Reason: TypeAlias = Literal["stop", "length", "context", "cancelled", "error"]
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MAX_CELLS)]
 Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_CELLS)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+Probability: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1.0 + 1e-3)]
+"""0 … 1, with room for the rounding of a softmax."""
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0)]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +98,7 @@ class ModelInfo(Record, frozen=True, kw_only=True):
 
 
 class Header(Event, frozen=True, kw_only=True, tag="header"):
-    """First line of a trace."""
+    """First line of a trace; another one further down says that the model changed."""
 
     schema: int = SCHEMA_VERSION
     app: str = ""
@@ -114,19 +117,19 @@ class Turn(Event, frozen=True, kw_only=True, tag="turn"):
 
     role: Literal["system", "user", "assistant"]
     text: str
-    run: int | None = None
+    run: Count | None = None
     """The run that produced this answer."""
-    replaces: int | None = None
+    replaces: Count | None = None
 
 
 class RunStart(Event, frozen=True, kw_only=True, tag="run"):
     """A generation begins. All positions of the run's events are on its own canvas."""
 
-    run: int = 0
+    run: Count = 0
     knobs: dict[str, Any] = {}
     """Every knob by name (:meth:`dllm_tui.knobs.Knobs.to_dict`)."""
-    prompt_tokens: int = 0
-    seed: int = 0
+    prompt_tokens: Count = 0
+    seed: Count = 0
     """The seed in force (a drawn one if the knob was unset)."""
     lane: str | None = None
     """Label, where several runs are shown beside each other."""
@@ -135,7 +138,7 @@ class RunStart(Event, frozen=True, kw_only=True, tag="run"):
 class BlockStart(Event, frozen=True, kw_only=True, tag="block"):
     """Positions ``start … end-1`` are denoised together from now on."""
 
-    run: int = 0
+    run: Count = 0
     block: Count
     start: Length
     end: Length
@@ -147,9 +150,9 @@ class Pieces(Event, frozen=True, kw_only=True, tag="pieces"):
     A piece is not always valid UTF-8 alone: join the bytes of neighbours before decoding.
     """
 
-    run: int = 0
-    pieces: dict[int, bytes]
-    special: tuple[int, ...] = ()
+    run: Count = 0
+    pieces: dict[Count, bytes]
+    special: tuple[Count, ...] = ()
     """Those of the ids that are control tokens (end of turn …): not part of the text."""
 
 
@@ -159,7 +162,7 @@ class Change(Record, frozen=True, kw_only=True):
     position: Position
     token_id: Count | None
     """The token now at this position; ``None`` is the mask."""
-    confidence: float = 1.0
+    confidence: Probability = 1.0
     """Probability of the token at the time of the change, before noise; 0 … 1."""
     kind: Kind = "fill"
 
@@ -169,26 +172,26 @@ class Guess(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     position: Position
     token_id: Count
-    confidence: float
+    confidence: Probability
     entropy: float | None = None
     """Of the position's distribution, in nats."""
-    top: tuple[tuple[int, float], ...] = ()
+    top: tuple[tuple[Count, Probability], ...] = ()
     """Alternatives as (token id, probability), best first."""
 
 
 class Step(Event, frozen=True, kw_only=True, tag="step"):
     """One forward and what changed after it."""
 
-    run: int = 0
+    run: Count = 0
     phase: Phase
     block: Count = 0
     step: Count = 0
     """Denoising steps of this block so far, this one included; 0 outside denoising."""
     nfe: Count
     """Forwards of this run so far, all kinds, this one included."""
-    t: float = 0.0
+    t: Seconds = 0.0
     """Seconds since the run began, monotonic, at the end of this step."""
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     """Duration of this step."""
     length: Length
     """Cells of the canvas after the step."""
@@ -200,8 +203,8 @@ class Step(Event, frozen=True, kw_only=True, tag="step"):
 class KnobChange(Event, frozen=True, kw_only=True, tag="knobs"):
     """A knob was turned during the run; it holds from the next step (block size: from the next block)."""
 
-    run: int = 0
-    t: float = 0.0
+    run: Count = 0
+    t: Seconds = 0.0
     changes: dict[str, Any]
     """New values by name."""
 
@@ -209,7 +212,7 @@ class KnobChange(Event, frozen=True, kw_only=True, tag="knobs"):
 class Commit(Event, frozen=True, kw_only=True, tag="commit"):
     """Positions ``start … end-1`` are final: their block is frozen."""
 
-    run: int = 0
+    run: Count = 0
     block: Count
     start: Length
     end: Length
@@ -218,7 +221,7 @@ class Commit(Event, frozen=True, kw_only=True, tag="commit"):
 class Error(Event, frozen=True, kw_only=True, tag="error"):
     """Something failed. A run that fails still ends with ``done`` (reason ``error``)."""
 
-    run: int = 0
+    run: Count = 0
     message: str
     """What is wrong and where, in one or two sentences for people."""
     hint: str = ""
@@ -228,16 +231,16 @@ class Error(Event, frozen=True, kw_only=True, tag="error"):
 class Done(Event, frozen=True, kw_only=True, tag="done"):
     """Last event of a run."""
 
-    run: int = 0
+    run: Count = 0
     reason: Reason
-    token_ids: tuple[int, ...] = ()
+    token_ids: tuple[Count, ...] = ()
     """The answer, up to and including the stop token; masks are left out."""
-    tokens: int = 0
+    tokens: Count = 0
     """Number of tokens kept (the stop token counts: it was decided)."""
-    nfe: int = 0
-    nfe_by_phase: dict[str, int] = {}
-    seconds: float = 0.0
-    seconds_by_phase: dict[str, float] = {}
+    nfe: Count = 0
+    nfe_by_phase: dict[str, Count] = {}
+    seconds: Seconds = 0.0
+    seconds_by_phase: dict[str, Seconds] = {}
 
 
 AnyEvent: TypeAlias = (

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from dllm_tui import paths, theming
+from dllm_tui.errors import DllmError
 from dllm_tui.knobs import KNOBS, PRESETS, KnobError, Knobs, Value
 
 PREFIX = "DLLM_CHAT_"
@@ -28,7 +29,7 @@ _PLACES = {"DLLM_CHAT_CONFIG", "DLLM_CHAT_DATA"}
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-class SettingsError(ValueError):
+class SettingsError(DllmError):
     """A setting is not valid; the message names the file or variable and the key, and says what is valid."""
 
 

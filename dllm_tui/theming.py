@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from dllm_tui.errors import DllmError
+
 DEFAULT = "lagoon"
 RAMP_STEPS = 8
 MAX_BYTES = 64 * 1024
@@ -35,7 +37,7 @@ Snapshot = dict[Path, tuple[int, int]]
 """Modification time (ns) and size of every theme file of a directory."""
 
 
-class ThemeError(ValueError):
+class ThemeError(DllmError):
     """A theme file is not valid; the message names the file and the key, and says what is valid."""
 
 
