@@ -1,0 +1,148 @@
+"""How a family's files become a network: config map, tensor-name map, token ids. No torch here.
+
+A family file is mostly a :class:`Layout`: which architectures it answers to, which class its weights are
+loaded into, and where each tensor goes. The maps are plain functions of names and numbers.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dllm_tui.errors import CheckpointError
+from dllm_tui.families.family import Family
+
+UNKNOWN_VARIANT = "This is a variant of the family that isn't known here; its answers would be wrong."
+
+
+class Config:
+    """The fields of a checkpoint's ``config.json``, read strictly: what is missing or unknown is refused."""
+
+    def __init__(self, fields: Mapping[str, Any], source: str = "config.json") -> None:
+        self.fields = fields
+        self.source = source
+
+    @property
+    def architecture(self) -> str:
+        """``architectures[0]``, or an empty string."""
+        names = self.fields.get("architectures")
+        return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The field, or ``default`` where it is missing or null."""
+        value = self.fields.get(name)
+        return default if value is None else value
+
+    def integer(self, name: str) -> int:
+        """A whole number above zero.
+
+        Raises:
+            CheckpointError: it is missing or something else.
+        """
+        value = self.fields.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+            raise CheckpointError(
+                f"{self.source}: {name} is {self._shown(name)}, not a whole number above zero"
+            )
+        return value
+
+    def number(self, name: str) -> float:
+        """A number above zero.
+
+        Raises:
+            CheckpointError: it is missing or something else.
+        """
+        value = self.fields.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+            raise CheckpointError(f"{self.source}: {name} is {self._shown(name)}, not a number above zero")
+        return float(value)
+
+    def expect(self, **wanted: object) -> None:
+        """Refuse the checkpoint unless every field is there and has the value that is implemented here.
+
+        Raises:
+            CheckpointError: naming the first field that differs.
+        """
+        for name, value in wanted.items():
+            if self.fields.get(name) != value:
+                raise CheckpointError(
+                    f"{self.source}: {name} is {self._shown(name)}; only {value!r} is implemented",
+                    UNKNOWN_VARIANT,
+                )
+
+    def refuse(self, *names: str) -> None:
+        """Refuse the checkpoint if one of the fields is set: it asks for something not implemented here.
+
+        Raises:
+            CheckpointError: naming the first field that is set.
+        """
+        for name in names:
+            if self.fields.get(name):
+                raise CheckpointError(
+                    f"{self.source}: {name} is {self._shown(name)}, which is not implemented",
+                    UNKNOWN_VARIANT,
+                )
+
+    def _shown(self, name: str) -> str:
+        return repr(self.fields[name]) if name in self.fields else "missing"
+
+
+@dataclass(frozen=True)
+class Network:
+    """The class that the weights are loaded into, and the config it is built with."""
+
+    kind: str
+    """Name of a transformers class, or of one of our own (``dllm_tui.engine.load`` knows them)."""
+    options: Mapping[str, Any]
+    """Keyword arguments of its config."""
+
+
+Index: TypeAlias = tuple[int | slice, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a checkpoint's tensor, or some of its rows, goes in the network."""
+
+    target: str
+    at: Index = ()
+    """The part of the target that is written; all of it by default."""
+    rows: slice = slice(None)
+    """The rows of the tensor that go there; all by default."""
+
+
+Placing: TypeAlias = Callable[[str, Network], tuple[Place, ...]]
+"""Where a tensor goes, by its name. A name of which nothing is needed goes nowhere: ``()``."""
+
+
+def same_names(name: str, network: Network) -> tuple[Place, ...]:
+    """The map of checkpoints whose tensors have the network's own names.
+
+    Old files carry the rotary frequencies too; they are computed here.
+    """
+    return () if name.endswith("rotary_emb.inv_freq") else (Place(name),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """A family and how its checkpoints are laid out."""
+
+    family: Family
+    architectures: tuple[str, ...]
+    """Values of ``architectures[0]`` that it answers to."""
+    network: Callable[[Config], Network]
+    """The config map. Refuses variants that aren't implemented."""
+    place: Placing = same_names
+    when: Callable[[Config, str], bool] = lambda config, name: True
+    """Tells apart families that share an architecture, by config and the checkpoint's name (lower case)."""
+    settle: Callable[[Config, Family], Family] = lambda config, family: family
+    """The family as this checkpoint has it: its block size, mostly."""
+    mask_tokens: tuple[str, ...] = ()
+    """Names of the mask in the tokenizer, asked where the config has no ``mask_token_id``."""
+    mask_id: int | None = None
+    """The mask of the published checkpoints, for files that have neither."""
+    stop_tokens: tuple[str, ...] = ()
+    """Tokens that end an answer besides the config's ``eos_token_id``."""
+    chat_template: str | None = None
+    """Used instead of the checkpoint's own, where that one has faults or is not there."""
+    template_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the checkpoint's own template is told besides the messages."""
