@@ -6,10 +6,6 @@ from torch import Tensor
 class BlockCache:
     """The exact block cache: what it holds never has to be computed again.
 
-    A forward may need its own keys and values behind the context for as long as it runs, without leaving
-    them there. They are then laid into the slots behind the context, and what was in those slots is put
-    back afterwards: a few rows are copied, never the whole context.
-
     Args:
         slots: zeros [layers, 2 (keys, values), kv_heads, capacity, head_dim].
     """
@@ -57,3 +53,40 @@ class BlockCache:
         slots[0, :, start:end] = keys
         slots[1, :, start:end] = values
         return slots[0, :, :end], slots[1, :, :end]
+
+
+class Window:
+    """A cache as one forward sees it: the context, and behind it the forward's own keys and values.
+
+    The own ones lie in the slots behind the context for as long as the forward runs. If they are to stay
+    elsewhere or not at all, what was in those slots is put back at the end: a few rows are copied, never
+    the whole context.
+
+    Args:
+        cache: the slots.
+        context: how many of the first are seen.
+        count: how many own keys there will be.
+        write_at: first slot in which the own ones stay, or ``None``.
+    """
+
+    def __init__(self, cache: BlockCache, context: int, count: int, write_at: int | None) -> None:
+        self.cache = cache
+        self.context = context
+        self.count = count
+        self.write_at = write_at
+        cache.reserve(max(context, write_at or 0) + count)
+        self._lent = cache.copy(context, min(context + count, cache.length)) if write_at != context else None
+
+    def put(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """One layer's own keys and values in; all that is seen out, as of :meth:`BlockCache.put`."""
+        return self.cache.put(layer, self.context, keys, values)
+
+    def close(self) -> None:
+        """Leave the own keys and values where they stay, and everything else as it was."""
+        if self._lent is not None:
+            own = None if self.write_at is None else self.cache.copy(self.context, self.context + self.count)
+            self.cache.paste(self.context, self._lent)
+            if own is not None and self.write_at is not None:
+                self.cache.paste(self.write_at, own)
+        if self.write_at is not None:
+            self.cache.length = max(self.cache.length, self.write_at + self.count)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from dllm_tui.engine.backbone import Cache
-from dllm_tui.engine.cache import BlockCache
+from dllm_tui.engine.cache import BlockCache, Window
 from dllm_tui.engine.linear import Linear
 from dllm_tui.errors import CheckpointError
 
@@ -218,18 +218,14 @@ class LeanBackbone:
         mask: Tensor | None = None,
         causal: bool = False,
         rows: Tensor | slice | None = None,
+        condition: Tensor | None = None,  # noqa: ARG002 - no network of these types is told anything else
     ) -> Tensor:
         """One forward over ``ids``; see :meth:`dllm_tui.engine.backbone.Backbone.forward`."""
+        ids, positions = ids.to(self.device), positions.to(self.device)
         count = ids.shape[0]
-        store = cache if isinstance(cache, BlockCache) else None
         if context is None:
-            context = store.length if store else 0
-        borrowed: Tensor | None = None
-        if store:
-            store.reserve(max(context, write_at or 0) + count)
-            if write_at != context:
-                borrowed = store.copy(context, min(context + count, store.length))
-
+            context = cache.length if cache else 0
+        window = Window(cache, context, count, write_at) if isinstance(cache, BlockCache) else None
         angles = positions.to(torch.float32)[:, None, None] * self._frequencies
         rotation = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
         attend = self._attention(count, context, mask, causal)
@@ -237,22 +233,16 @@ class LeanBackbone:
         for index, layer in enumerate(self._noised if noised else self._clean):
             assert layer is not None  # a model with a layer missing was refused
             q, k, v = self._project(layer, x, rotation)
-            if store:
-                k, v = store.put(index, context, k, v)
+            if window:
+                k, v = window.put(index, k, v)
             x = x + layer.output(attend(q, k, v))
             gate, up = layer.gate_up(self._normed(x, layer.mlp_norm)).chunk(2, dim=-1)
             x = x + layer.down(functional.silu(gate) * up)
 
-        if store:
-            if borrowed is not None:
-                own = store.copy(context, context + count) if write_at is not None else None
-                store.paste(context, borrowed)
-                if own is not None and write_at is not None:
-                    store.paste(write_at, own)
-            if write_at is not None:
-                store.length = max(store.length, write_at + count)
+        if window:
+            window.close()
         if rows is not None:
-            x = x[rows]
+            x = x[rows if isinstance(rows, slice) else rows.to(self.device)]
         return self._head(self._normed(x, self._norm)).float()
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -295,7 +285,7 @@ class LeanBackbone:
             seen = torch.ones(count, context + count, dtype=torch.bool, device=self.device)
             mask = seen.tril(context)
         if mask is not None:
-            mask = mask.repeat(group, 1)
+            mask = mask.to(self.device).repeat(group, 1)
 
         def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             # Query heads that share a key head become rows of one product: nothing is repeated.
