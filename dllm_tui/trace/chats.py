@@ -1,0 +1,158 @@
+"""Chats on disk: one trace file each, in one directory. Listed fast, resumed whole, deleted for good."""
+
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from dllm_tui.errors import TraceError
+from dllm_tui.events import SCHEMA_VERSION, AnyEvent, Header, Pieces, RunStart, Turn, decode
+from dllm_tui.trace import MAX_LINE, SUFFIX
+from dllm_tui.trace.reader import read
+from dllm_tui.trace.writer import Writer
+
+TITLE_LENGTH = 80
+_CHUNK = 1 << 20
+
+
+class Chat(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list of chats."""
+
+    path: Path
+    title: str
+    """The first prompt in one line, cut to :data:`TITLE_LENGTH` characters; as typed, so escape it."""
+    used: float
+    """When something was last written, in seconds since 1970."""
+    turns: int = 0
+    """Messages by people and the model; the system prompt is none."""
+    model: str = ""
+    problem: str = ""
+    """Why it can't be opened; empty where it can."""
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat read whole, to go on with."""
+
+    header: Header
+    """The last one: the model that answered last."""
+    turns: tuple[Turn, ...]
+    next_run: int
+    """The first number that no run of the file has."""
+    known: frozenset[int]
+    """Ids whose bytes the file has under its last header."""
+
+
+def create(directory: Path) -> Writer:
+    """A new chat's file, named by the time.
+
+    Raises:
+        TraceError: the directory can't be written.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    return Writer(directory / f"{stamp}-{secrets.token_hex(3)}{SUFFIX}")
+
+
+def listing(directory: Path) -> list[Chat]:
+    """All chats, the one used last first. Broken files are listed with what is wrong; others are left out.
+
+    Reads the first line of each file and the lines of its turns, nothing else.
+
+    Raises:
+        TraceError: the directory can't be read.
+    """
+    try:
+        files = [path for path in directory.glob("*" + SUFFIX) if path.is_file()]
+        return sorted((_glance(path) for path in files), key=lambda chat: chat.used, reverse=True)
+    except OSError as error:
+        raise TraceError(f"{directory}: can't be read: {error.strerror}") from None
+
+
+def load(path: Path) -> Past:
+    """Read a chat whole.
+
+    Raises:
+        TraceError: as :func:`dllm_tui.trace.reader.read`.
+    """
+    header, turns, next_run, known = Header(), list[Turn](), 0, set[int]()
+    for event in read(path):
+        match event:
+            case Header():
+                header = event
+                known.clear()
+            case Turn():
+                turns = follow(turns, event)
+            case RunStart():
+                next_run = max(next_run, event.run + 1)
+            case Pieces():
+                known.update(event.pieces)
+            case _:
+                pass
+    return Past(header=header, turns=tuple(turns), next_run=next_run, known=frozenset(known))
+
+
+def follow(turns: list[Turn], turn: Turn) -> list[Turn]:
+    """The conversation after one more turn, which may cut it first (``replaces``)."""
+    return [*turns[: turn.replaces], turn]
+
+
+def delete(path: Path) -> None:
+    """Remove a chat for good.
+
+    Raises:
+        TraceError: it is gone already, or may not be removed.
+    """
+    try:
+        path.unlink()
+    except OSError as error:
+        raise TraceError(f"{path}: can't be removed: {error.strerror}") from None
+
+
+def title(text: str) -> str:
+    """A prompt as one line of at most :data:`TITLE_LENGTH` printable characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * TITLE_LENGTH]).split())
+    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
+
+
+_OUTLINE = re.compile(rb'\n(\{"type":"(?:header|turn)",[^\n]*)(?=\n)')
+"""Lines of headers and turns, as :func:`dllm_tui.events.encode` writes them."""
+
+
+def _glance(path: Path) -> Chat:
+    """What the list shows of a file, without decoding its runs."""
+    chat = Chat(path=path, title=path.stem, used=path.stat().st_mtime)
+    header, turns = None, list[Turn]()
+    try:
+        with path.open("rb") as file:
+            for event in _outline(file):
+                if isinstance(event, Turn):
+                    turns = follow(turns, event)
+                elif isinstance(event, Header) and event.schema <= SCHEMA_VERSION:
+                    header = event
+    except (OSError, ValueError, RecursionError):
+        header = None
+    if header is None:
+        return msgspec.structs.replace(chat, problem="not a trace that this version reads")
+    spoken = [turn for turn in turns if turn.role != "system"]
+    return msgspec.structs.replace(
+        chat,
+        title=next((title(turn.text) for turn in spoken if turn.role == "user"), "") or "(nothing said)",
+        turns=len(spoken),
+        model=header.model.id if header.model else "",
+    )
+
+
+def _outline(file: BinaryIO) -> Iterator[AnyEvent]:
+    """Headers and turns; raises ``ValueError`` at a line that is broken or too long."""
+    rest = b"\n"
+    while chunk := file.read(_CHUNK):
+        data = rest + chunk
+        whole = data.rfind(b"\n") + 1
+        for line in _OUTLINE.finditer(data, 0, whole):
+            yield decode(line[1])
+        rest = data[whole - 1 :]
+        if len(rest) > MAX_LINE:
+            raise ValueError("a line without end")
