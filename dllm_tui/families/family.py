@@ -56,6 +56,11 @@ class Family:
     revision: Revision = Revision.MONOTONE
     grid: int | None = None
     """Block size of the attention pattern where training fixed it; ``None`` follows the knob."""
+    response_grid: bool = False
+    """The grid of blocks begins at the end of the prompt, not at position 0."""
+    two_streams: bool = False
+    """Prompt and finished blocks are read causally by the base's own weights; only the block that is being
+    denoised is read bidirectionally, by adapted ones (``smol``)."""
     defaults: Knobs = field(default_factory=Knobs)
     policies: tuple[str, ...] = ("confidence",)
     """Policies that make sense for it, the default first."""

@@ -1,0 +1,239 @@
+"""The attention patterns: where blocks lie, and what each of the three kinds of forward sees.
+
+A :class:`Plan` turns the canvas into :class:`Forward` s; the loop runs them and knows no pattern. Rows
+come out in the order of the cells that were asked for, whatever the shift. Positions are absolute.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dllm_tui.engine.canvas import Canvas
+from dllm_tui.errors import EngineError
+from dllm_tui.families.family import Attention, Family
+from dllm_tui.knobs import Knobs
+
+LAST = slice(-1, None)
+NONE = slice(0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forward:
+    """One forward, as :meth:`dllm_tui.engine.backbone.Backbone.forward` takes it; tensors on the host."""
+
+    ids: Tensor
+    start: int
+    """Position of the first id; the others follow."""
+    noised: bool = False
+    context: int = 0
+    write_at: int | None = None
+    mask: Tensor | None = None
+    causal: bool = False
+    rows: Tensor | slice | None = None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it is made for its predictions, not for keys and values alone."""
+        return self.rows is not NONE
+
+
+class Plan:
+    """One attention pattern on one canvas."""
+
+    caches = True
+    """Whether forwards read and write a cache."""
+    verifies = False
+    """Whether a commit forward can judge its block: say what the autoregressive model puts after a token."""
+
+    def __init__(self, canvas: Canvas) -> None:
+        self.canvas = canvas
+
+    def prefill(self) -> Forward | None:
+        """The forward over the prompt, if any. If it predicts, then the answer's first token."""
+        raise NotImplementedError
+
+    def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:
+        """Where the block from ``start`` ends, and how long the canvas is meanwhile.
+
+        Both may lie past the ``limit`` of the answer: a model trained on whole blocks reads whole blocks.
+        """
+        raise NotImplementedError
+
+    def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
+        """The forward over a block, predicting ``cells`` (int64 [n])."""
+        raise NotImplementedError
+
+    def commit(self, start: int, end: int, *, judge: bool) -> Forward | None:
+        """The forward that keeps a finished block, if any.
+
+        If it predicts, then the token after the block; with ``judge``, after each of its tokens.
+        """
+        raise NotImplementedError
+
+
+class TwoStreams(Plan):
+    """Block-causal, with a clean stream that is the autoregressive model itself (``smol``, shift 1).
+
+    The clean stream (prompt, finished blocks) is causal; its last row is the next token. The noised
+    stream holds the block being denoised: its window begins one position early, at the last clean token,
+    so that row j predicts the block's cell j; it sees the clean keys before the window and all of itself.
+    """
+
+    verifies = True
+
+    def prefill(self) -> Forward:
+        """Clean, causal, the whole prompt."""
+        return Forward(ids=self.canvas.ids, start=0, causal=True, write_at=0, rows=LAST)
+
+    def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
+        return start + knobs.block_size, start + knobs.block_size
+
+    def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
+        """Noised, from the last clean token on; that one's clean keys give way to its noised ones."""
+        window = self.canvas.ids[start - 1 : end - 1]
+        return Forward(ids=window, start=start - 1, noised=True, context=start - 1, rows=cells - start)
+
+    def commit(self, start: int, end: int, *, judge: bool) -> Forward:
+        """Clean, causal, the block."""
+        return Forward(
+            ids=self.canvas.ids[start:end],
+            start=start,
+            causal=True,
+            context=start,
+            write_at=start,
+            rows=None if judge else LAST,
+        )
+
+
+class BlockCausal(Plan):
+    """A position sees its own block and all before it; one more forward keeps a finished block.
+
+    The grid of blocks begins at position 0 (SDAR, LLaDA 2, Fast-dLLM v2: the prompt's last, partial block
+    is denoised together with it), or at the end of the prompt (A2D: the prompt's first block is partial).
+
+    Args:
+        canvas: with the prompt on it.
+        size: of a block.
+        shift: 1 where a position's prediction is read one row before it.
+        from_response: the grid begins at the end of the prompt.
+    """
+
+    def __init__(self, canvas: Canvas, size: int, shift: int = 0, *, from_response: bool = False) -> None:
+        super().__init__(canvas)
+        self.size, self.shift = size, shift
+        self.offset = canvas.prompt % size if from_response else 0
+
+    def _base(self, position: int) -> int:
+        """First position of the grid's block that holds ``position``."""
+        return max(0, position - (position - self.offset) % self.size)
+
+    def prefill(self) -> Forward | None:
+        """The prompt's whole blocks."""
+        prompt = self.canvas.prompt
+        known = self._base(prompt)
+        if known == 0:
+            return None
+        return Forward(
+            ids=self.canvas.ids[:known],
+            start=0,
+            write_at=0,
+            mask=block_mask(known, self.size, self.offset),
+            rows=LAST if self.shift and known == prompt else NONE,
+        )
+
+    def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
+        end = start - (start - self.offset) % self.size + self.size
+        return end, end
+
+    def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
+        """The grid's block, with what the prompt has of it."""
+        base = self._base(start)
+        rows = (cells - base - self.shift).clamp(min=0)
+        return Forward(ids=self.canvas.ids[base:end], start=base, context=base, rows=rows)
+
+    def commit(self, start: int, end: int, *, judge: bool) -> Forward:  # noqa: D102
+        base = self._base(start)
+        rows = LAST if self.shift else NONE
+        return Forward(ids=self.canvas.ids[base:end], start=base, context=base, write_at=base, rows=rows)
+
+
+class Full(Plan):
+    """Every position sees every other: the whole canvas is there from the start, nothing can be kept.
+
+    Blocks (semi-autoregressive decoding) only say where commits may fall.
+
+    Args:
+        canvas: with the prompt on it.
+        shift: 1 where a position's prediction is read one row before it.
+    """
+
+    caches = False
+
+    def __init__(self, canvas: Canvas, shift: int = 0) -> None:
+        super().__init__(canvas)
+        self.shift = shift
+
+    def prefill(self) -> None:
+        """None: the prompt is read again in every step."""
+
+    def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
+        length = max(limit, self.canvas.length)
+        return min(start + knobs.block_size, length), length
+
+    def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
+        """The whole canvas."""
+        return Forward(ids=self.canvas.ids, start=0, rows=(cells - self.shift).clamp(min=0))
+
+    def commit(self, start: int, end: int, *, judge: bool) -> None:
+        """None: there is nothing to keep."""
+
+
+def block_mask(length: int, size: int, offset: int = 0) -> Tensor | None:
+    """Who sees whom in a block-causal sequence: bool [length, length], ``None`` where all see all.
+
+    Args:
+        length: positions, from 0.
+        size: of a block.
+        offset: where a block boundary lies, modulo ``size``.
+    """
+    blocks = (torch.arange(length) - offset).div(size, rounding_mode="floor")
+    return None if blocks[0] == blocks[-1] else blocks.unsqueeze(-1) >= blocks
+
+
+def sequence_mask(family: Family, length: int) -> Tensor | None:
+    """Who sees whom among ``length`` decided tokens in the family's own attention; ``None``: all see all."""
+    if family.attention is Attention.FULL:
+        return None
+    if family.two_streams or family.attention is not Attention.BLOCK_CAUSAL:
+        return torch.ones(length, length, dtype=torch.bool).tril()
+    size = family.grid or family.defaults.block_size
+    return block_mask(length, size, length % size if family.response_grid else 0)
+
+
+def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
+    """The plan of a family for one run.
+
+    Args:
+        family: its switches decide.
+        canvas: with the prompt on it.
+        knobs: in force at the start.
+
+    Raises:
+        EngineError: the family can't decode that way.
+    """
+    exact = family.attention is not Attention.FULL
+    if knobs.cache not in ("auto", "exact" if exact else "none"):
+        only = "keeps an exact cache" if exact else "has no exact cache"
+        raise EngineError(
+            f"cache is {knobs.cache!r}, but {family.title} {only}.",
+            f"Use cache auto or {'exact' if exact else 'none'}.",
+        )
+    if family.two_streams:
+        return TwoStreams(canvas)
+    if family.attention is Attention.FULL:
+        return Full(canvas, family.shift)
+    if family.attention is Attention.BLOCK_CAUSAL:
+        size = family.grid or knobs.block_size
+        return BlockCausal(canvas, size, family.shift, from_response=family.response_grid)
+    raise EngineError(f"{family.title} decodes with {family.attention} attention, which isn't built yet.")

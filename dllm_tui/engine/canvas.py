@@ -1,0 +1,110 @@
+"""The ids of a run, prompt first, and which of the answer's cells are undecided. Lives on the host."""
+
+import torch
+from torch import Tensor
+
+from dllm_tui.events import Change, Kind
+
+
+class Canvas:
+    """Prompt and answer as one row of ids.
+
+    Decisions are taken on the host: a step needs a few small tensors from the device anyway, for its
+    event, and what goes back are the ids of the next window. Positions here are absolute (the prompt
+    counts); those in events start at the answer.
+
+    Args:
+        prompt_ids: the prompt.
+        mask_id: what an undecided cell holds.
+    """
+
+    def __init__(self, prompt_ids: list[int], mask_id: int) -> None:
+        self.prompt = len(prompt_ids)
+        self.mask_id = mask_id
+        self.ids = torch.tensor(prompt_ids, dtype=torch.int64)
+        """int64 [length]."""
+        self.open = torch.zeros(self.prompt, dtype=torch.bool)
+        """bool [length], undecided cells."""
+        self.confidence = torch.ones(self.prompt)
+        """float32 [length], of each decided cell when it was decided."""
+
+    @property
+    def length(self) -> int:
+        """Cells of prompt and answer."""
+        return self.ids.numel()
+
+    def resize(self, length: int) -> None:
+        """Cut the answer, or append undecided cells."""
+        more = length - self.length
+        if more > 0:
+            self.ids = torch.cat([self.ids, torch.full((more,), self.mask_id)])
+            self.open = torch.cat([self.open, torch.ones(more, dtype=torch.bool)])
+            self.confidence = torch.cat([self.confidence, torch.zeros(more)])
+        elif more < 0:
+            self.ids, self.open = self.ids[:length], self.open[:length]
+            self.confidence = self.confidence[:length]
+
+    def put(self, start: int, tokens: Tensor, where: Tensor, confidence: Tensor) -> None:
+        """Decide cells of the span that begins at ``start``.
+
+        Args:
+            start: absolute position of the span's first cell.
+            tokens: int64 [T].
+            where: bool [T], the cells that are decided.
+            confidence: float32 [T].
+        """
+        span = slice(start, start + tokens.numel())
+        self.ids[span] = torch.where(where, tokens, self.ids[span])
+        self.confidence[span] = torch.where(where, confidence, self.confidence[span])
+        self.open[span] &= ~where
+
+    def remask(self, start: int, end: int) -> None:
+        """Return the cells ``start … end-1`` to the mask."""
+        self.ids[start:end] = self.mask_id
+        self.confidence[start:end] = 0.0
+        self.open[start:end] = True
+
+    def masks(self, start: int, end: int) -> int:
+        """Undecided cells among ``start … end-1``."""
+        return int(self.open[start:end].sum())
+
+    def first_of(self, ids: frozenset[int], start: int, end: int) -> int | None:
+        """Position of the first decided cell among ``start … end-1`` that holds one of ``ids``."""
+        wanted = torch.tensor(sorted(ids), dtype=torch.int64)
+        found = (torch.isin(self.ids[start:end], wanted) & ~self.open[start:end]).nonzero()
+        return start + int(found[0]) if found.numel() else None
+
+    def answer(self, end: int) -> list[int]:
+        """The decided ids between the prompt and ``end``, masks left out."""
+        return self.ids[self.prompt : end][~self.open[self.prompt : end]].tolist()
+
+    def shown(self) -> Tensor:
+        """int64 [answer]: the answer's ids, -1 where a cell is undecided; for :meth:`changes_since`."""
+        return self.ids[self.prompt :].masked_fill(self.open[self.prompt :], -1)
+
+    def changes_since(self, before: Tensor) -> tuple[Change, ...]:
+        """How the answer differs from an earlier :meth:`shown`.
+
+        Cells past its end count as undecided there, as they do for who rebuilds the canvas from events.
+        """
+        now = self.shown()
+        size = now.numel()
+        if before.numel() < size:
+            before = torch.cat([before, torch.full((size - before.numel(),), -1)])
+        places = (now != before[:size]).nonzero().flatten()
+        columns = (places, before[places], now[places], self.confidence[self.prompt :][places])
+        return tuple(
+            Change(
+                position=place,
+                token_id=None if new < 0 else new,
+                confidence=round(confidence, 6),
+                kind=_kind(old, new),
+            )
+            for place, old, new, confidence in zip(*(c.tolist() for c in columns), strict=True)
+        )
+
+
+def _kind(old: int, new: int) -> Kind:
+    if new < 0:
+        return "remask"
+    return "fill" if old < 0 else "edit"

@@ -1,0 +1,412 @@
+"""The one loop: prefill → (denoise → policy → apply)* → commit forward → next block.
+
+What a family does differently is in its plan (who sees whom, :mod:`dllm_tui.engine.attention`), its rule
+(what a step may change) and its policy (what it picks, :mod:`dllm_tui.engine.policies`).
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from dllm_tui.engine.attention import Forward, plan_for
+from dllm_tui.engine.canvas import Canvas
+from dllm_tui.engine.model import Model
+from dllm_tui.engine.policies import View, rule_for
+from dllm_tui.engine.scores import Scores, read
+from dllm_tui.errors import EngineError
+from dllm_tui.events import (
+    AnyEvent,
+    BlockStart,
+    Commit,
+    Done,
+    Error,
+    Guess,
+    KnobChange,
+    Phase,
+    Pieces,
+    Reason,
+    RunStart,
+    Step,
+)
+from dllm_tui.knobs import KNOBS, LiveKnobs
+
+CACHE_ROOM = 1024
+"""Slots reserved beyond the prompt where ``max_new_tokens`` asks for fewer: the knob may be turned up."""
+
+
+@dataclass
+class Block:
+    """The active block: cells ``start … end-1``, absolute."""
+
+    index: int
+    start: int
+    end: int
+    ended: Reason | None = None
+    """Why the answer ends in this block, as soon as that is known."""
+
+
+class Decoder:
+    """One run. Iterate :meth:`events` once.
+
+    Args:
+        model: what to decode with.
+        prompt_ids: the prompt; checked by the caller.
+        live: knobs; a change holds from the next step, of the block size from the next block.
+        run: the number that the events carry.
+        should_stop: asked before every forward; true ends the run with ``cancelled``.
+        alternatives: how many of the best tokens each guess reports.
+
+    Raises:
+        EngineError: the knobs ask for what the family doesn't do.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        prompt_ids: list[int],
+        live: LiveKnobs,
+        *,
+        run: int = 0,
+        should_stop: Callable[[], bool] = lambda: False,
+        alternatives: int = 0,
+    ) -> None:
+        self.model = model
+        self.live = live
+        self.run = run
+        self.should_stop = should_stop
+        self.alternatives = alternatives
+        self.knobs = live.now
+        vocabulary = model.backbone.vocab_size
+        mask_id = vocabulary if model.mask_id is None else model.mask_id
+        self.canvas = Canvas(prompt_ids, mask_id)
+        self.plan = plan_for(model.family, self.canvas, self.knobs)
+        self._check_policy(self.knobs.policy)
+        real = mask_id < vocabulary
+        self.forbidden = torch.tensor([mask_id], device=model.backbone.device) if real else None
+        self.seed = random.SystemRandom().getrandbits(31) if self.knobs.seed is None else self.knobs.seed
+        self.generator = torch.Generator().manual_seed(self.seed)
+        self.cache = None
+        self.block = Block(-1, len(prompt_ids), len(prompt_ids))
+        self.reason: Reason | None = None
+        self.nfe: dict[str, int] = {"prefill": 0, "denoise": 0, "commit": 0}
+        self.seconds: dict[str, float] = {"prefill": 0.0, "denoise": 0.0, "commit": 0.0}
+        self._turned = self.knobs
+        self._known: set[int] = set()
+        self._began = self._clock = perf_counter()
+
+    def events(self) -> Iterator[AnyEvent]:
+        """The run, event by event; the last is ``done``."""
+        self._began = perf_counter()
+        yield RunStart(
+            run=self.run, knobs=self.knobs.to_dict(), prompt_tokens=self.canvas.prompt, seed=self.seed
+        )
+        try:
+            yield from self._prefill()
+            while self.reason is None:
+                yield from self._denoise()
+                if self.reason is None:
+                    yield from self._commit()
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            yield Error(
+                run=self.run,
+                message=f"Out of memory on {self.model.info.device} after {self.canvas.length} tokens.",
+                hint="Shorten the conversation, take a smaller block, or a smaller model.",
+            )
+            self.reason = "error"
+        finally:
+            self.cache = None
+        yield self._done()
+
+    # The three kinds of forward
+
+    def _prefill(self) -> Iterator[AnyEvent]:
+        yield from self._turn()
+        if self.reason is not None:
+            return
+        start = self.canvas.prompt
+        if self.plan.caches:
+            room = start + max(self.knobs.max_new_tokens, CACHE_ROOM) + self.knobs.block_size
+            self.cache = self.model.backbone.new_cache(min(room, self.context))
+        forward = self.plan.prefill()
+        if forward is None:
+            yield from self._open(start)
+            return
+        before = self.canvas.shown()
+        opened = self._open(start, self._predict(forward, "prefill"))
+        yield from self._step("prefill", 0, before)
+        yield from opened
+
+    def _denoise(self) -> Iterator[AnyEvent]:
+        block, canvas = self.block, self.canvas
+        rule = rule_for(self.model.family)
+        opened, step = self._masks(), 0
+        goes_on = block.ended is None and rule.goes_on(opened)
+        while goes_on:
+            yield from self._turn()
+            if self.reason is not None:
+                return
+            step += 1
+            span = slice(block.start, block.end)
+            wanted = rule.wanted(canvas.open[span])
+            cells = wanted.nonzero().flatten() + block.start
+            scores = self._score(self.plan.denoise(block.start, block.end, cells), "denoise")
+            view = View(
+                ids=canvas.ids[span].clone(),
+                open=canvas.open[span].clone(),
+                token=_spread(scores.token, wanted),
+                confidence=_spread(scores.confidence, wanted),
+                entropy=_spread(scores.entropy, wanted),
+                margin=_spread(scores.margin, wanted),
+                step=step,
+                opened=opened,
+                knobs=self.knobs,
+                generator=self.generator,
+            )
+            before = canvas.shown()
+            rule.apply(canvas, block.start, view)
+            goes_on = rule.goes_on(self._masks())
+            if not (goes_on and rule.revises):
+                self._settle()
+            yield from self._step("denoise", block.index, before, step, self._guesses(scores, cells))
+            goes_on = goes_on and block.ended is None
+
+    def _commit(self) -> Iterator[AnyEvent]:
+        block, canvas = self.block, self.canvas
+        yield from self._turn(at_end=block.ended is not None)
+        if self.reason is not None:
+            return
+        end = min(block.end, canvas.length)
+        judge = self.knobs.policy == "verify"
+        # Nothing can build on a block that the answer's end has cut; one that is full is kept even so.
+        keeps = judge or (block.ended != "stop" and end == block.end)
+        forward = self.plan.commit(block.start, end, judge=judge) if keeps else None
+        following = None if forward is None else self._predict(forward, "commit")
+        before = canvas.shown()
+        kept = end - block.start
+        if judge and following is not None:
+            agrees = following.token[:-1] == canvas.ids[block.start + 1 : end]
+            kept = 1 + int(agrees.cumprod(0).sum())
+        opened: list[AnyEvent] = []
+        final = block.start + kept
+        if block.ended is not None and final == end:
+            self.reason = block.ended
+        else:
+            if self.cache is not None:
+                self.cache.truncate(final)
+            canvas.remask(final, end)
+            opened = self._open(final, following and following.row(kept - 1 if judge else 0))
+        if forward is not None:
+            yield from self._step("commit", block.index, before)
+        first = canvas.prompt
+        yield Commit(run=self.run, block=block.index, start=block.start - first, end=final - first)
+        yield from opened
+
+    # What they share
+
+    @property
+    def context(self) -> int:
+        """Positions that the model can hold."""
+        return self.model.backbone.context_length
+
+    @property
+    def limit(self) -> int:
+        """Where the answer ends at the latest."""
+        return min(self.canvas.prompt + self.knobs.max_new_tokens, self.context)
+
+    def _masks(self) -> int:
+        """Undecided cells of the active block, those past the limit left out."""
+        return self.canvas.masks(self.block.start, min(self.block.end, self.limit))
+
+    def _open(self, start: int, seed: Scores | None = None) -> list[AnyEvent]:
+        """Make the block at ``start`` the active one; ``seed`` is its first token, where it is known."""
+        canvas, limit = self.canvas, self.limit
+        if start >= limit:
+            canvas.resize(start)
+            self.reason = self._at_limit()
+            return []
+        end, length = (min(place, self.context) for place in self.plan.lay(start, limit, self.knobs))
+        canvas.resize(length)
+        self.block = block = Block(self.block.index + 1, start, end)
+        if seed is not None:
+            canvas.put(start, seed.token, torch.ones(1, dtype=torch.bool), seed.confidence)
+            self._settle()
+        shown = min(end, canvas.length) - canvas.prompt
+        return [BlockStart(run=self.run, block=block.index, start=start - canvas.prompt, end=shown)]
+
+    def _settle(self) -> None:
+        """See whether the answer ends in the active block, and cut the canvas there if it does."""
+        block, canvas = self.block, self.canvas
+        end = min(block.end, self.limit)
+        stop = canvas.first_of(self.model.stop_ids, block.start, end)
+        if stop is not None and not canvas.masks(block.start, stop):
+            block.ended = "stop"
+            canvas.resize(stop + 1)
+        elif end == self.limit and not canvas.masks(block.start, end):
+            block.ended = self._at_limit()
+            canvas.resize(max(end, block.start))
+
+    def _at_limit(self) -> Reason:
+        return "context" if self.limit < self.canvas.prompt + self.knobs.max_new_tokens else "length"
+
+    def _turn(self, *, at_end: bool = False) -> Iterator[AnyEvent]:
+        """Before a forward: heed cancel (unless the answer is complete) and knobs that were turned."""
+        if self.should_stop() and not at_end:
+            self.reason = "cancelled"
+            return
+        turned = self.live.now
+        if turned is self._turned:
+            return
+        self._turned = turned
+        changes = {
+            name: value
+            for name, value in turned.to_dict().items()
+            if value != getattr(self.knobs, name) and KNOBS[name].holds != "run"
+        }
+        try:
+            self._check_policy(turned.policy)
+        except EngineError as error:
+            del changes["policy"]
+            yield Error(run=self.run, message=error.message, hint=error.hint)
+        if changes:
+            self.knobs = self.knobs.replace(**changes)
+            yield KnobChange(run=self.run, t=perf_counter() - self._began, changes=changes)
+
+    def _check_policy(self, policy: str) -> None:
+        if policy == "verify" and not self.plan.verifies:
+            raise EngineError(
+                f"Policy verify needs an autoregressive stream; {self.model.family.title} has none.",
+                f"Choose one of {', '.join(self.model.family.policies)}.",
+            )
+
+    def _predict(self, forward: Forward, phase: Phase) -> Scores | None:
+        """Run a forward that keeps something; its scores, if it predicts anything."""
+        if forward.predicts:
+            return self._score(forward, phase)
+        with torch.inference_mode():
+            self._run(forward, phase)
+        if self.model.backbone.device.type == "cuda":
+            # Nothing is read back: without this the time would be the next forward's.
+            torch.cuda.synchronize(self.model.backbone.device)
+        return None
+
+    def _score(self, forward: Forward, phase: Phase) -> Scores:
+        """Run a forward and score its rows."""
+        with torch.inference_mode():
+            return read(
+                self._run(forward, phase),
+                self.knobs,
+                forbidden=self.forbidden,
+                generator=self.generator,
+                alternatives=self.alternatives if phase == "denoise" else 0,
+            )
+
+    def _run(self, forward: Forward, phase: Phase) -> Tensor:
+        self._clock = perf_counter()
+        self.nfe[phase] += 1
+        backbone, device = self.model.backbone, self.model.backbone.device
+        positions = torch.arange(forward.start, forward.start + forward.ids.numel(), device=device)
+        rows = forward.rows
+        return backbone.forward(
+            forward.ids.to(device, non_blocking=True),
+            positions,
+            noised=forward.noised,
+            cache=self.cache,
+            context=None if self.cache is None else forward.context,
+            write_at=forward.write_at,
+            mask=None if forward.mask is None else forward.mask.to(device, non_blocking=True),
+            causal=forward.causal,
+            rows=rows.to(device, non_blocking=True) if isinstance(rows, Tensor) else rows,
+        )
+
+    # Events
+
+    def _step(
+        self, phase: Phase, block: int, before: Tensor, step: int = 0, guesses: tuple[Guess, ...] = ()
+    ) -> Iterator[AnyEvent]:
+        """The event of the forward that has just been applied, after the pieces it needs."""
+        canvas = self.canvas
+        now = perf_counter()
+        self.seconds[phase] += now - self._clock
+        changes = canvas.changes_since(before)
+        named = [change.token_id for change in changes if change.token_id is not None]
+        for guess in guesses:
+            named += [guess.token_id, *(token for token, _ in guess.top)]
+        yield from self._pieces(named)
+        yield Step(
+            run=self.run,
+            phase=phase,
+            block=block,
+            step=step,
+            nfe=sum(self.nfe.values()),
+            t=now - self._began,
+            seconds=now - self._clock,
+            length=canvas.length - canvas.prompt,
+            changes=changes,
+            guesses=guesses,
+        )
+
+    def _guesses(self, scores: Scores, cells: Tensor) -> tuple[Guess, ...]:
+        """What the model would put at the cells that are still undecided."""
+        canvas = self.canvas
+        undecided = cells < canvas.length
+        undecided &= canvas.open[cells.clamp(max=canvas.length - 1)]
+        columns = (cells - canvas.prompt, scores.token, scores.confidence, scores.entropy, scores.top)
+        return tuple(
+            Guess(
+                position=position,
+                token_id=token,
+                confidence=round(confidence, 6),
+                entropy=round(entropy, 6),
+                top=tuple((int(other), round(chance, 6)) for other, chance in top),
+            )
+            for position, token, confidence, entropy, top in zip(
+                *(column[undecided].tolist() for column in columns), strict=True
+            )
+        )
+
+    def _pieces(self, ids: Iterable[int]) -> Iterator[Pieces]:
+        """The bytes of ids that the run names for the first time."""
+        tokenizer = self.model.tokenizer
+        new = set(ids) - self._known
+        if tokenizer is None or not new:
+            return
+        self._known |= new
+        yield Pieces(
+            run=self.run,
+            pieces={token: tokenizer.piece(token) for token in sorted(new)},
+            special=tuple(token for token in sorted(new) if tokenizer.is_special(token)),
+        )
+
+    def _done(self) -> Done:
+        canvas = self.canvas
+        stop = canvas.first_of(self.model.stop_ids, canvas.prompt, canvas.length)
+        answer = canvas.answer(canvas.length if stop is None else stop + 1)
+        return Done(
+            run=self.run,
+            reason=self.reason or "error",
+            token_ids=tuple(answer),
+            tokens=len(answer),
+            nfe=sum(self.nfe.values()),
+            nfe_by_phase=dict(self.nfe),
+            seconds=perf_counter() - self._began,
+            seconds_by_phase=dict(self.seconds),
+        )
+
+
+def _spread(values: Tensor, where: Tensor) -> Tensor:
+    """The values at the true places of ``where``, 0 elsewhere."""
+    return values.new_zeros(where.numel()).masked_scatter_(where, values)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch or Python means that memory ran out."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    return "not enough memory" in text or "can't allocate memory" in text
