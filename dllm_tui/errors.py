@@ -25,3 +25,7 @@ class CheckpointError(DllmError):
 
 class TraceError(DllmError):
     """A trace can't be written, or what was read is no trace that this version knows."""
+
+
+class EngineError(DllmError):
+    """A request that the engine can't carry out: prompt, knobs, device."""
