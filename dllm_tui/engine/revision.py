@@ -93,7 +93,7 @@ class InsertDelete:
     post_steps: int = 0
     """Steps that began without an original mask."""
     original: Tensor = field(init=False)
-    """bool [T], cells that were masked at the beginning: a mark that moves with the cell and outlives the mask."""
+    """bool [T], the cells that were masked at the beginning; moves along with them, and outlives the mask."""
     _prompt: Tensor = field(init=False, repr=False)
     _steps: int = field(default=0, init=False, repr=False)
     _finished: bool = field(default=False, init=False, repr=False)
