@@ -35,7 +35,7 @@ class Glyphs(msgspec.Struct, frozen=True):
 
 
 UNICODE = Glyphs(
-    mask="░", newline="↵", tab="→   ", unseen="◦", broken="▯", bar="▏", active_bar="▌", pictures=True
+    mask="░", newline="↵", tab="→   ", unseen="◦", broken="▯", bar="▎", active_bar="▌", pictures=True
 )
 ASCII = Glyphs(
     mask=".", newline="\\n", tab=">   ", unseen="?", broken="?", bar="|", active_bar="#", pictures=False
@@ -46,14 +46,9 @@ class Piece(NamedTuple):
     """A token's text as it is printed."""
 
     lines: tuple[str, ...]
-    """Printable; a line break stands between each two. One line for most tokens, which may be empty."""
+    """Printable; between each two stands a newline, to be drawn as its mark and then a line break."""
     widths: tuple[int, ...]
     """Of each line, in terminal cells."""
-
-    @property
-    def text(self) -> str:
-        """The lines joined, for measuring and for tests."""
-        return "".join(self.lines)
 
 
 def partial(piece: bytes) -> bool:
@@ -96,12 +91,8 @@ def printable(text: str, glyphs: Glyphs = UNICODE) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def piece_of(text: str, glyphs: Glyphs = UNICODE) -> Piece:
-    """A token's text as it is printed: each newline is its mark and then a line break."""
-    if "\n" not in text:
-        shown = printable(text, glyphs)
-        return Piece((shown,), (cell_len(shown),))
-    *broken, last = text.split("\n")
-    lines = (*(printable(line, glyphs) + glyphs.newline for line in broken), printable(last, glyphs))
+    """A token's text as it is printed, cut at its newlines."""
+    lines = tuple(printable(line, glyphs) for line in text.split("\n"))
     return Piece(lines, tuple(cell_len(line) for line in lines))
 
 
@@ -116,19 +107,17 @@ def clean(text: str, glyphs: Glyphs = UNICODE) -> str:
 def chop(text: str, width: int) -> list[str]:
     """``text`` in parts of at most ``width`` cells, never cutting a wide character in two.
 
-    Where a single character is wider than ``width`` a full stop takes its place.
+    Where a single character is wider than ``width``, which is at least 1, a full stop takes its place.
     """
     parts, used = [""], 0
     spans, _ = split_graphemes(text)
     for start, end, size in spans:
-        character = text[start:end]
-        if size > width:
-            character, size = "." * min(1, width), min(1, width)
-        if used + size > width:
+        fits = size <= width
+        if used + (size if fits else 1) > width:
             parts.append("")
             used = 0
-        parts[-1] += character
-        used += size
+        parts[-1] += text[start:end] if fits else "."
+        used += size if fits else 1
     return parts
 
 
@@ -145,6 +134,10 @@ class _Table(dict[int, str]):
     """A translation table that is filled as characters come by."""
 
     def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__({ord("\n"): glyphs.newline, ord("\t"): glyphs.tab, 0xFFFD: glyphs.broken})
+        # Terminals disagree on the width of what a variation selector selects.
+        self.update((code, "") for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+        self.update((noncharacter, glyphs.broken) for noncharacter in range(0xFDD0, 0xFDF0))
         self.glyphs = glyphs
 
     def __missing__(self, code: int) -> str:
@@ -152,26 +145,15 @@ class _Table(dict[int, str]):
         return shown
 
     def picture(self, code: int) -> str:
-        character, glyphs = chr(code), self.glyphs
-        if character == "\n":
-            return glyphs.newline
-        if character == "\t":
-            return glyphs.tab
-        if character == "\ufffd" or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF:
-            return glyphs.broken
-        if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF:
-            return ""  # variation selectors: terminals disagree on the width of what they select
-        match unicodedata.category(character):
-            case "Cc" if code < 0x80:
-                if glyphs.pictures:
-                    return "␡" if code == 0x7F else chr(0x2400 + code)
-                return f"^{chr(code ^ 0x40)}"
-            case "Cc" | "Cf" | "Zl" | "Zp":
-                return glyphs.unseen
-            case "Cs":
-                return glyphs.broken
-            case _:
-                return character
+        category = unicodedata.category(chr(code))
+        if category == "Cc" and code < 0x80:
+            control = "␡" if code == 0x7F else chr(0x2400 + code)
+            return control if self.glyphs.pictures else f"^{chr(code ^ 0x40)}"
+        if category in {"Cc", "Cf", "Zl", "Zp"}:
+            return self.glyphs.unseen
+        if category == "Cs" or code & 0xFFFE == 0xFFFE:
+            return self.glyphs.broken
+        return chr(code)
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""From a theme to what is drawn with: styles of the canvas, computed once, and a theme for Textual.
+"""From a theme to what a canvas is drawn with: all styles, computed once.
 
 Colour never carries a meaning alone: masks are a glyph, guesses are italic, what was committed last is bold,
 what was changed is underlined. Without colours (:attr:`Palette.plain`) dim and reverse do the rest.
@@ -9,7 +9,6 @@ from typing import Final
 
 from rich.style import Style
 from textual.color import Color
-from textual.theme import Theme as TextualTheme
 
 from dllm_tui.theming import RAMP_STEPS, Theme
 from dllm_tui.tui.cells import UNICODE, Glyphs
@@ -18,16 +17,17 @@ LOWEST_CONFIDENCE: Final = 0.2
 """Confidence at which the ramp begins; it ends at 1."""
 
 MASK: Final = 0
-MARK: Final = 1
-CHANGED: Final = 2
-GONE: Final = 3
-GUESS: Final = 4
+GONE: Final = 1
+GUESS: Final = 2
 SETTLED: Final = GUESS + RAMP_STEPS
 FRESH: Final = SETTLED + RAMP_STEPS
 EDITED: Final = FRESH + RAMP_STEPS
-LOOKS: Final = EDITED + RAMP_STEPS
-"""How a cell can look: a number, so that a canvas compares and caches cheaply. From :data:`GUESS` on, each
-kind of cell has one look for every step of the ramp, e.g. ``SETTLED + ramp_step(0.8)``."""
+CHANGED: Final = EDITED + RAMP_STEPS
+MARK: Final = CHANGED + 1
+BLANK: Final = MARK + 1
+LOOKS: Final = BLANK + 1
+"""How a cell can look: a number, so that a canvas compares and caches cheaply. Guesses, settled, fresh and
+edited tokens have one look for every step of the ramp, e.g. ``SETTLED + ramp_step(0.8)``."""
 
 
 def ramp_step(confidence: float) -> int:
@@ -49,16 +49,16 @@ class Palette:
     glyphs: Glyphs
     plain: bool
     """Colours can't be relied on: attributes tell everything."""
-    looks: tuple[tuple[Style, ...], tuple[Style, ...]]
-    """The :data:`LOOKS` styles, on the background of every other block and of those between."""
-    tints: tuple[Style, Style]
-    """The two backgrounds alone."""
+    looks: tuple[Style, ...]
+    """The :data:`LOOKS` styles on the background of every other block, then those of the blocks between."""
     bars: tuple[Style, Style]
     """The gutter beside finished blocks."""
     active_bar: Style
     """The gutter beside the block that is being denoised."""
     ramp: tuple[Style, ...]
     """The colours of the ramp as foregrounds, the least confident first."""
+    quiet: Style
+    """Words about the canvas that are not on it."""
 
     @classmethod
     def of(cls, theme: Theme, *, plain: bool = False, glyphs: Glyphs = UNICODE) -> "Palette":
@@ -69,103 +69,36 @@ class Palette:
             plain: set where colours can't be seen (``NO_COLOR``, a monochrome terminal).
             glyphs: the marks that the terminal can show.
         """
-        tints = (_on(theme.block_a), _on(theme.block_b))
         bars = (_fg(theme.border), _fg(theme.muted)) if theme.ansi else (_fg(theme.border), _fg(theme.mask))
         return cls(
             theme=theme,
             glyphs=glyphs,
             plain=plain,
-            looks=(_looks(theme, theme.block_a, plain), _looks(theme, theme.block_b, plain)),
-            tints=tints,
+            looks=_looks(theme, theme.block_a, plain) + _looks(theme, theme.block_b, plain),
             bars=bars,
             active_bar=_fg(theme.accent) + Style(bold=True),
             ramp=tuple(_fg(colour) for colour in theme.ramp),
+            quiet=_fg(theme.muted),
         )
 
 
-def to_textual(theme: Theme) -> TextualTheme:
-    """The theme as Textual takes it.
-
-    Beside Textual's own variables, style sheets can use ``$muted``, ``$frame`` (lines that recede), ``$mask``,
-    ``$guess``, ``$fresh``, ``$changed``, ``$block-a``, ``$block-b``, ``$on-accent`` (text on the accent colour)
-    and ``$ramp-0`` … ``$ramp-7``.
-    """
-    # on the terminal's own colours nothing is known of the background: what stands out is inverted there
-    on_accent = "ansi_default" if theme.ansi else theme.background
-    inverse = "reverse" if theme.ansi else "none"
-    variables = {
-        "muted": theme.muted,
-        "frame": theme.border,
-        "mask": theme.mask,
-        "guess": theme.guess,
-        "fresh": theme.fresh,
-        "changed": theme.changed,
-        "block-a": theme.block_a,
-        "block-b": theme.block_b,
-        "border": theme.accent,
-        "border-blurred": theme.border,
-        "on-accent": on_accent,
-        "text-muted": theme.muted,
-        "text-disabled": theme.muted,
-        "block-cursor-foreground": theme.accent if theme.ansi else theme.background,
-        "block-cursor-background": "ansi_default" if theme.ansi else theme.accent,
-        "block-cursor-text-style": "bold reverse" if theme.ansi else "bold",
-        "block-cursor-blurred-foreground": theme.foreground,
-        "block-cursor-blurred-background": theme.fresh,
-        "block-hover-background": theme.fresh,
-        "input-cursor-foreground": on_accent,
-        "input-cursor-background": "ansi_default" if theme.ansi else theme.accent,
-        "input-cursor-text-style": inverse,
-        "input-selection-background": "ansi_default" if theme.ansi else theme.fresh,
-        "input-selection-foreground": theme.foreground,
-        "scrollbar": theme.border,
-        "scrollbar-hover": theme.muted,
-        "scrollbar-active": theme.accent,
-        "scrollbar-background": theme.background,
-        "scrollbar-background-hover": theme.background,
-        "scrollbar-background-active": theme.background,
-        "scrollbar-corner-color": theme.background,
-        **{f"ramp-{step}": colour for step, colour in enumerate(theme.ramp)},
-    }
-    return TextualTheme(
-        name=theme.name,
-        primary=theme.accent,
-        secondary=theme.accent,
-        accent=theme.accent,
-        warning=theme.warning,
-        error=theme.error,
-        success=theme.success,
-        foreground=theme.foreground,
-        background=theme.background,
-        surface=theme.surface,
-        panel=theme.panel,
-        boost="ansi_default" if theme.ansi else None,
-        dark=theme.dark,
-        ansi=theme.ansi,
-        variables=variables,
-    )
-
-
 def _looks(theme: Theme, background: str, plain: bool) -> tuple[Style, ...]:
-    tint = _on(background)
-    flash = _flash(theme, plain)
-    shared = (
-        _fg(theme.mask) + tint,
-        _fg(theme.mask) + tint,
-        flash,
-        flash + Style(strike=True),
-    )
+    tint, wash, flash = _on(background), _on(theme.fresh), _flash(theme, plain)
     steps = range(RAMP_STEPS)
+    ramp = tuple(_fg(colour) for colour in theme.ramp)
     settled = tuple(
-        _fg(theme.ramp[step]) + tint + Style(dim=plain and step < RAMP_STEPS // 2 or None) for step in steps
+        ramp[step] + tint + Style(dim=(plain and step < RAMP_STEPS // 2) or None) for step in steps
     )
-    wash = _on(theme.fresh)
     looks = (
-        *shared,
+        _fg(theme.mask) + tint,
+        flash + Style(strike=True),
         *(_guess(theme, background, step) for step in steps),
         *settled,
-        *(_fg(theme.ramp[step]) + wash + Style(bold=True) for step in steps),
+        *(style + wash + Style(bold=True) for style in ramp),
         *(style + Style(underline=True) for style in settled),
+        flash + Style(bold=True),
+        _fg(theme.mask) + tint,
+        tint,
     )
     assert len(looks) == LOOKS
     return looks

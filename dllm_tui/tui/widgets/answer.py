@@ -1,0 +1,159 @@
+"""An answer in the conversation: a headline, and under it the canvas or, once it is finished, Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from markdown_it import MarkdownIt
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Markdown, Static
+
+from dllm_tui.events import AnyEvent, Done, Step
+from dllm_tui.tui.canvas_state import CanvasState
+from dllm_tui.tui.cells import clean
+from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.widgets.canvas import Canvas
+
+View: TypeAlias = Literal["markdown", "canvas"]
+"""How an answer is seen. One that is being generated is always a canvas."""
+
+_ENDINGS = {
+    "stop": "",
+    "length": "length limit",
+    "context": "context full",
+    "cancelled": "stopped",
+    "error": "failed",
+}
+
+
+@dataclass(eq=False)
+class Answer:
+    """What is kept of an answer, whether or not it has a widget."""
+
+    name: str
+    """Of the model."""
+    events: Sequence[AnyEvent] = ()
+    """Of its run, which may still grow; none where they were not kept."""
+    text: str = ""
+    """The whole answer, once it is finished."""
+    view: View = "markdown"
+    live: bool = False
+    """More events are to come."""
+
+
+def figures(tokens: int, nfe: int, seconds: float, ending: str = "") -> list[str]:
+    """What an answer took, for its headline: each part says what it counts, and stands only once known."""
+    parts = [_count(tokens, "token"), _count(nfe, "forward")] if nfe else []
+    if tokens and nfe:
+        parts.append(f"{tokens / nfe:.1f} tok/fwd")
+    if tokens and seconds > 0:
+        rate = tokens / seconds
+        parts.append(f"{rate:.0f} tok/s" if rate >= 10 else f"{rate:.1f} tok/s")
+    return [*parts, ending] if ending else parts
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+class AnswerText(Markdown):
+    """A finished answer as Markdown. HTML stands as it was written; a link opens nothing by itself."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            text, open_links=False, parser_factory=lambda: MarkdownIt("gfm-like", {"html": False})
+        )
+
+
+class AnswerView(Vertical):
+    """The widget of an answer.
+
+    Args:
+        answer: what it shows; when it ends, that is written back.
+        palette: what its canvas is drawn with.
+    """
+
+    def __init__(self, answer: Answer, palette: Palette) -> None:
+        super().__init__(classes="answer")
+        self.answer = answer
+        self._palette = palette
+        self._folded = 0
+        self._head = Static(self._headline(_last(answer.events)), classes="who")
+        self._canvas: Canvas | None = self._new_canvas() if answer.view == "canvas" else None
+
+    def compose(self) -> ComposeResult:
+        """The headline, and the canvas; Markdown takes longer."""
+        yield self._head
+        if self._canvas:
+            yield self._canvas
+
+    async def on_mount(self) -> None:
+        """Build the Markdown before anything is shown."""
+        if not self._canvas:
+            await self._show_view()
+
+    @property
+    def palette(self) -> Palette:
+        """What its canvas is drawn with."""
+        return self._palette
+
+    @palette.setter
+    def palette(self, palette: Palette) -> None:
+        self._palette = palette
+        if self._canvas:
+            self._canvas.palette = palette
+
+    def fold(self) -> Sequence[AnyEvent]:
+        """Take in the events that came since the last call, paint once, and return them."""
+        count = len(self.answer.events)  # the engine's thread may append meanwhile
+        news = self.answer.events[self._folded : count]
+        self._folded = count
+        if news and self._canvas:
+            self._canvas.fold(news)
+            self._head.update(self._headline(self._canvas.state), layout=False)
+        return news
+
+    def show_view(self) -> None:
+        """Change to the view that the answer is to be seen in now."""
+        if (self._canvas is not None) != (self.answer.view == "canvas"):
+            self.run_worker(self._show_view(), group="view", exclusive=True)
+
+    async def _show_view(self) -> None:
+        former = [child for child in self.children if child is not self._head]
+        self._canvas = self._new_canvas() if self.answer.view == "canvas" else None
+        body = self._canvas or self._new_text()
+        body.display = False  # until it is built: nothing flickers
+        await self.mount(body)
+        with self.app.batch_update():
+            body.display = True
+            for child in former:
+                await child.remove()
+
+    def _new_canvas(self) -> Canvas:
+        canvas = Canvas(self._palette)
+        self._folded = len(self.answer.events)
+        canvas.show(CanvasState.at(self.answer.events, self._folded))
+        return canvas
+
+    def _new_text(self) -> Widget:
+        text = clean(self.answer.text, self._palette.glyphs)
+        return AnswerText(text) if text.strip() else Static("(no text)", classes="note")
+
+    def _headline(self, now: CanvasState | Done | None) -> Content:
+        name = Content.styled(clean(self.answer.name), "bold $accent")
+        match now:
+            case CanvasState(done=None, last=Step() as step):
+                parts = figures(now.decided, step.nfe, step.t)
+            case CanvasState(done=Done() as done) | (Done() as done):
+                parts = figures(done.tokens, done.nfe, done.seconds, _ENDINGS[done.reason])
+            case _:
+                parts = ["reading the prompt"] if self.answer.live else []
+        return Content(" · ").join([name, *(Content(part) for part in parts)])
+
+
+def _last(events: Sequence[AnyEvent]) -> Done | None:
+    last = events[-1] if events else None
+    return last if isinstance(last, Done) else None

@@ -1,0 +1,64 @@
+"""One line that says what the looks on a canvas mean. Drawn with the canvas's own palette."""
+
+from collections.abc import Iterator
+
+from rich.segment import Segment
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dllm_tui.theming import RAMP_STEPS
+from dllm_tui.tui import palette as look
+from dllm_tui.tui.palette import LOWEST_CONFIDENCE, Palette
+
+_GAP = Segment("   ")
+
+
+class Legend(Widget):
+    """The legend of a canvas. Where the line is short, what matters least is left out."""
+
+    DEFAULT_CSS = """
+    Legend { height: 1; padding: 0 0 0 2; }
+    """
+    ALLOW_SELECT = False
+
+    def __init__(self, palette: Palette, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 – Textual's name
+        super().__init__(id=id, classes=classes)
+        self._palette = palette
+
+    @property
+    def palette(self) -> Palette:
+        """What it explains."""
+        return self._palette
+
+    @palette.setter
+    def palette(self, palette: Palette) -> None:
+        self._palette = palette
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """As many of the entries as there is room for, in their order."""
+        width = self.size.width
+        line: list[Segment] = []
+        used = 0
+        for entry in self._entries():
+            size = sum(segment.cell_length for segment in entry)
+            gap = _GAP.cell_length if line else 0
+            if used + gap + size <= width:
+                line += [_GAP, *entry] if line else entry
+                used += gap + size
+        return Strip(line, used).apply_style(self.rich_style)
+
+    def _entries(self) -> Iterator[list[Segment]]:
+        palette = self._palette
+        looks, quiet = palette.looks, palette.quiet
+        yield [Segment(palette.glyphs.mask, looks[look.MASK]), Segment(" masked", quiet)]
+        yield [Segment("guess", looks[look.GUESS + RAMP_STEPS - 1])]
+        yield [Segment(" fresh ", looks[look.FRESH + RAMP_STEPS - 1])]
+        scale = f" {LOWEST_CONFIDENCE:g} → 1 confidence"
+        yield [Segment("settled ", quiet), *self._ramp(), Segment(scale, quiet)]
+        yield [Segment("edited", looks[look.EDITED + RAMP_STEPS - 1])]
+        yield [Segment(" taken back ", looks[look.GONE])]
+
+    def _ramp(self) -> Iterator[Segment]:
+        for style in self._palette.ramp:
+            yield Segment("█" if self._palette.glyphs.pictures else "#", style)
