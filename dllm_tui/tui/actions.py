@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
 Scope: TypeAlias = Literal["app", "prompt", "knob"]
@@ -101,7 +101,7 @@ ACTIONS: dict[str, Action] = {
         Action("newline", "Break the line", ("alt+enter", "ctrl+j", "shift+enter"), "Chat", "prompt"),
         Action("older", "Earlier prompt (from the first line)", ("up",), "Chat", "prompt"),
         Action("newer", "Later prompt (from the last line)", ("down",), "Chat", "prompt"),
-        Action("back", "Back to the prompt", ("escape",), "Chat", unavailable=_idle),
+        Action("to_prompt", "Back to the prompt", ("escape",), "Chat", unavailable=_idle),
         Action("new_chat", "Start a new chat", ("ctrl+n",), "Chat", slash=("new", "clear")),
         Action(
             "chats",
@@ -186,7 +186,7 @@ ACTIONS: dict[str, Action] = {
 """Every action by id, in the order in which help lists them. F4, F5, F6 and F8 are free for later ones."""
 
 
-def bindings(scope: Scope) -> list[Binding]:
+def bindings(scope: Scope) -> list[BindingType]:
     """The bindings of one scope, with ids that a keymap can name."""
     return [
         Binding(

@@ -173,7 +173,7 @@ class Effects:
     def comparison(self, name: str, knobs: Knobs) -> tuple[Any, float] | None:
         """Another measured value of one knob, all others alike, and how many times its rate we have now."""
         here = self.tokens_per_forward(knobs)
-        if here is None:
+        if here is None or name not in _MATTERS:
             return None
         best: tuple[Any, float] | None = None
         for key in self._measured:

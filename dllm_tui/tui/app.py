@@ -1,0 +1,743 @@
+"""The app: one method an action, and one poll a frame that takes in whatever the engine has done since."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import App
+from textual.binding import BindingType
+from textual.command import Provider
+from textual.screen import Screen
+from textual.timer import Timer
+
+from dllm_tui import theming
+from dllm_tui.errors import DllmError
+from dllm_tui.events import Error, KnobChange
+from dllm_tui.knobs import POLICIES, PRESETS, KnobError
+from dllm_tui.session import HostState, Session
+from dllm_tui.settings import Settings
+from dllm_tui.trace.chats import Chat
+from dllm_tui.tui import cells, clipboard, marks
+from dllm_tui.tui.actions import ACTIONS, Situation, bindings, key_text, resolve_keymap
+from dllm_tui.tui.choice import Choice
+from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
+from dllm_tui.tui.metrics import Effects, Meter
+from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.screens.chat import ChatScreen
+from dllm_tui.tui.themes import textual_theme
+from dllm_tui.tui.widgets.conversation import Conversation
+from dllm_tui.tui.widgets.footer import Item
+from dllm_tui.tui.widgets.knob import KnobWidget, Turnable, Turned
+from dllm_tui.tui.widgets.knobs import Presets, Selector
+from dllm_tui.tui.widgets.prompt import Prompt
+
+TWICE = 1.5
+"""Seconds within which a second Ctrl+C quits."""
+REMOTE_FPS = 15
+"""Frames a second over SSH, unless a person asked for other than the default."""
+
+
+def _actions_provider() -> type[Provider]:
+    from dllm_tui.tui.provider import Actions
+
+    return Actions
+
+
+class ChatApp(App[None], inherit_bindings=False):
+    """Chat with a diffusion model and watch it.
+
+    Args:
+        session: the conversation; its host may still be loading.
+        settings: how it looks and behaves.
+        models: what the model picker offers; called when it opens.
+        themes_dir: the user's own themes, read again when a file changes.
+        save: keeps a setting for the next start (``theme``); ``None`` keeps nothing.
+        environment: variables that say what terminal this is.
+    """
+
+    TITLE = "dllm-chat"
+    CSS_PATH = "app.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    COMMANDS: ClassVar[set[Any]] = {_actions_provider}
+    ESCAPE_TO_MINIMIZE = False
+
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        *,
+        models: Callable[[], Sequence[Choice]] = tuple,
+        themes_dir: Path | None = None,
+        save: Callable[[str, object], None] | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        # the style sheet is read with our variables, in the base's constructor already
+        self._themes_dir = themes_dir
+        self._themes = theming.load(themes_dir)
+        colourless = "NO_COLOR" in environment  # Textual takes it out of os.environ
+        # the filter that Textual has for the terminal's own colours drops them all; the other one makes greys
+        super().__init__(ansi_color=True if colourless else None)
+        self.session = session
+        self.settings = settings
+        self._models = models
+        self._save = save
+        self._environment = environment
+        self._plain = settings.plain
+        self._colourless = colourless or settings.plain
+        self.marks = marks.ASCII if settings.plain else marks.UNICODE
+        self.keymap, self._keymap_problems = resolve_keymap(settings.keys)
+        self._themes_seen = theming.snapshot(themes_dir) if themes_dir else {}
+        self._host_state: HostState | None = None
+        self._taken = 0
+        """Events of the session's run that were folded."""
+        self._noticed = 0
+        """Notices of the session that were shown."""
+        self._meter = Meter()
+        self._effects = Effects()
+        self._queued = ""
+        self._editing = False
+        self._shown: list[str] = []
+        """Roles of what the conversation shows, in order."""
+        self._interrupted = 0.0
+        self._register_themes()
+        if settings.theme in self._themes.themes:
+            self.theme = settings.theme
+        self._chat = ChatScreen(self._palette(settings.theme), self.marks, self._complete)
+        self._poll_timer: Timer | None = None
+
+    # -- start
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our variables, for style sheets that are read before a theme is in force."""
+        return textual_theme(self._themes.themes[theming.DEFAULT]).variables
+
+    def get_default_screen(self) -> Screen[None]:
+        """The only screen that is not a dialog."""
+        return self._chat
+
+    def on_mount(self) -> None:
+        """Wire what the parts need, and begin to look at the host."""
+        if self._plain or not self.settings.animation:
+            self.animation_level = "none"
+        self.set_class(self._plain, "-plain")
+        self.set_keymap({id_: ",".join(keys) for id_, keys in self.keymap.items()})
+        self._use_theme(self.settings.theme)
+        self._chat.conversation.border_title = "new chat"
+        self._poll_timer = self.set_interval(1 / self.fps, self._poll)
+        if self._themes_dir is not None and self._themes_dir.is_dir():
+            self.set_interval(2, self._watch_themes)
+        if self.session.turns:
+            self._show_session()
+        self.call_after_refresh(self._first_look)
+
+    def _first_look(self) -> None:
+        self._poll()
+        self._show_knobs()
+        for problem in (*self._keymap_problems, *self._themes.problems):
+            self._chat.conversation.add_notice(problem)
+
+    @property
+    def fps(self) -> int:
+        """Frames a second that are drawn while something goes on."""
+        fps = self.settings.fps
+        remote = self._environment.get("SSH_TTY") or self._environment.get("SSH_CONNECTION")
+        return min(fps, REMOTE_FPS) if remote and fps == Settings().fps else fps
+
+    # -- the poll
+
+    def _poll(self) -> None:
+        """Once a frame: what the host and the run have done since the last one."""
+        state = self.session.host.state
+        if state is not self._host_state:
+            self._host_changed(state)
+        if self._chat.conversation.live or self._unread:
+            self._take_events()
+        if not self.busy and self._poll_timer:
+            self._poll_timer.pause()
+
+    @property
+    def _unread(self) -> bool:
+        run = self.session.run
+        return run is not None and self._taken < len(run.events)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything may change on its own."""
+        return self.running or self._unread or self.session.host.state.phase in {"fetching", "loading"}
+
+    @property
+    def running(self) -> bool:
+        """Whether an answer is being written."""
+        return self.session.running
+
+    def _wake(self) -> None:
+        if self._poll_timer:
+            self._poll_timer.resume()
+
+    def _take_events(self) -> None:
+        run = self.session.run
+        self._chat.conversation.fold()
+        for notice in self.session.notices[self._noticed :]:
+            self._chat.conversation.add_error(notice)
+            self._noticed += 1
+        if run is None or self._taken == len(run.events):
+            return
+        ended = run.ended
+        new = run.events[self._taken :]
+        self._taken += len(new)
+        self._effects.fold(new)
+        if self._meter.fold(new):
+            self._chat.meters.reading = self._meter.reading
+        for event in new:
+            if isinstance(event, KnobChange):
+                self._chat.panel.mark(event.changes, turned=False)
+        if ended:
+            self._run_ended()
+
+    def _run_ended(self) -> None:
+        self._chat.panel.settle()
+        self._show_knobs()
+        self._chat.status.running = False
+        self._refresh_footer()
+        queued, self._queued = self._queued, ""
+        if queued:
+            self._say_queued()
+            self._start(queued)
+
+    def _host_changed(self, state: HostState) -> None:
+        before, self._host_state = self._host_state, state
+        self._chat.status.state = state
+        phase_before = before.phase if before else "empty"
+        if state.phase == "ready" and state.model and (phase_before != "ready" or before is None):
+            self._chat.panel.use_model(state.model, state.defaults)
+            self._show_knobs()
+            self._refresh_footer()
+            queued, self._queued = self._queued, ""
+            if queued:
+                self._say_queued()
+                self._start(queued)
+        elif state.phase == "failed" and phase_before != "failed":
+            if state.error:
+                self._chat.conversation.add_error(state.error)
+            self._take_back()
+            self._refresh_footer()
+
+    # -- prompts
+
+    @on(Prompt.Sent)
+    def _sent(self, event: Prompt.Sent) -> None:
+        prompt = self._chat.composer.prompt
+        if is_command(event.text):
+            self._command(event.text)
+            return
+        text = unescaped(event.text)
+        if self._queued:
+            self.notify("One prompt is waiting already; Esc takes it back.")
+            return
+        prompt.remember(event.text)
+        prompt.replace_text("")
+        if self.running or self.session.host.state.phase != "ready":
+            self._queued = text
+            self._say_queued()
+            if self.session.host.state.phase in {"failed", "empty"}:
+                self._chat.conversation.add_notice("No model is ready: choose one with F2 or /model.")
+        else:
+            self._start(text)
+
+    def _say_queued(self) -> None:
+        prompt = self._chat.composer.prompt
+        if self._queued:
+            first = self._queued.splitlines()[0][:40]
+            when = "when this answer is done" if self.running else "when the model is ready"
+            prompt.border_subtitle = _plain(f"{first}{self.marks.dots} {when}")
+        else:
+            prompt.border_subtitle = ""
+
+    def _take_back(self) -> bool:
+        """Put a waiting prompt back into the editor."""
+        queued, self._queued = self._queued, ""
+        self._say_queued()
+        prompt = self._chat.composer.prompt
+        if queued and not prompt.text:
+            prompt.replace_text(queued)
+        return bool(queued)
+
+    def _start(self, text: str) -> None:
+        if self._editing:
+            self._leave_editing()
+            cut = len(self._shown) - 1 - self._shown[::-1].index("user")
+            self._cut(cut)
+            self._begin(lambda: self.session.edit_last(text), text)
+        else:
+            self._begin(lambda: self.session.send(text), text)
+
+    def _begin(self, act: Callable[[], object], text: str | None = None) -> None:
+        """Start a run by ``act``, and show it."""
+        conversation = self._chat.conversation
+        if text is not None:
+            conversation.add_user(text)
+            self._shown.append("user")
+        try:
+            act()
+        except DllmError as error:
+            self._report(error)
+            return
+        run, model = self.session.run, self.session.host.state.model
+        assert run is not None
+        self._taken, self._meter = 0, Meter()
+        conversation.start_answer(run, model.id if model else "")
+        self._shown.append("assistant")
+        conversation.border_title = _plain(self.session.title or "new chat")
+        self._chat.status.running = True
+        self._refresh_footer()
+        self._wake()
+
+    def _report(self, error: DllmError) -> None:
+        self._chat.conversation.add_error(Error(message=error.message, hint=error.hint))
+
+    def _cut(self, turn: int) -> None:
+        self._chat.conversation.cut(turn)
+        del self._shown[turn:]
+
+    def _leave_editing(self) -> None:
+        self._editing = False
+        self._chat.composer.prompt.border_title = ""
+
+    # -- slash commands
+
+    def _complete(self, text: str) -> list[Completion]:
+        return completions(
+            text,
+            {
+                "theme": lambda: list(self._themes.themes),
+                "model": lambda: [choice.value for choice in self._models()],
+            },
+        )
+
+    def _command(self, text: str) -> None:
+        composer = self._chat.composer
+        try:
+            invocation = parse(text)
+        except CommandError as error:
+            composer.above.say(str(error))
+            return
+        action = invocation.command.action
+        reason = ACTIONS[action].unavailable(self.situation) if action else ""
+        if reason:
+            composer.above.say(f"/{invocation.command.name}: {reason}")
+            return
+        composer.prompt.remember(text)
+        composer.prompt.replace_text("")
+        if invocation.changes:
+            self.turn(**dict(invocation.changes))
+        elif ACTIONS[action].argument and invocation.argument:
+            getattr(self, f"take_{action}")(invocation.argument)
+        else:
+            self.call_later(self.run_action, action)
+
+    # -- what is possible
+
+    @property
+    def situation(self) -> Situation:
+        """What decides which actions make sense now."""
+        return Situation(
+            running=self.running,
+            ready=self.session.host.state.phase == "ready",
+            prompts=self._shown.count("user"),
+            answers=self._shown.count("assistant"),
+            history=self.session.keeps,
+        )
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Policies that the model can use."""
+        model = self.session.host.state.model
+        return (model.policies if model else ()) or tuple(POLICIES)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys of what can't be done now do nothing."""
+        known = ACTIONS.get(action)
+        if known is None or known.scope != "app":
+            return True
+        if known.scope == "app" and self.screen is not self._chat and action not in _EVERYWHERE:
+            return False
+        return not known.unavailable(self.situation)
+
+    def key_for(self, action: str) -> str:
+        """The key of an action as people read it; empty where it has none."""
+        return key_text(self.keymap[action])
+
+    def _refresh_footer(self) -> None:
+        if isinstance(self._chat.focused, Turnable):
+            words = {
+                "less": "less",
+                "more": "more",
+                "accept": "take",
+                "reset": "default",
+                "to_prompt": "prompt",
+            }
+        else:
+            now = self.situation
+            ids = ("stop", *(id_ for id_ in ACTIONS if id_ not in {"stop", "command_palette"}))
+            footed = [action for action in map(ACTIONS.__getitem__, ids) if action.footer]
+            words = {action.id: action.footer for action in footed if not action.unavailable(now)}
+        words["command_palette"] = ACTIONS["command_palette"].footer
+        items = (Item(id_, self.key_for(id_), word) for id_, word in words.items() if self.keymap[id_])
+        self._chat.footer.items = tuple(items)
+
+    def on_descendant_focus(self) -> None:
+        """The footer speaks of what has the focus."""
+        self._refresh_footer()
+
+    # -- actions: chat
+
+    def action_new_chat(self) -> None:
+        """Begin a new conversation."""
+        self.session.stop()
+        self._take_back()
+        self.session.new()
+        self._show_session()
+        self._chat.composer.prompt.focus()
+
+    def action_chats(self) -> None:
+        """List chats: take one up, or delete it."""
+        from dllm_tui.tui.screens.pick import Pick
+
+        try:
+            choices = [
+                Choice(chat.path.stem, chat.title or "untitled", self._about(chat))
+                for chat in self.session.chats()
+            ]
+        except DllmError as error:
+            self._report(error)
+            return
+        pick = Pick("chats", choices, empty="no chats yet", remove=self._ask_to_delete)
+        self.push_screen(pick, self._resume)
+
+    def _about(self, chat: Chat) -> str:
+        if chat.problem:
+            return chat.problem
+        minutes = (time.time() - chat.used) / 60
+        for size, unit in ((60 * 24, "day"), (60, "hour"), (1, "minute")):
+            if minutes >= size:
+                number = int(minutes / size)
+                ago = f"{number} {unit}{'s' * (number > 1)} ago"
+                break
+        else:
+            ago = "just now"
+        messages = f"{chat.turns} message{'s' * (chat.turns != 1)}"
+        return f" {self.marks.dot} ".join(part for part in (messages, ago, chat.model) if part)
+
+    def _resume(self, chat: str | None) -> None:
+        if chat is None:
+            return
+        self.session.stop()
+        try:
+            self.session.resume(chat)
+        except DllmError as error:
+            self._report(error)
+            return
+        self._show_session()
+
+    def _ask_to_delete(self, chat: str, then: Callable[[bool], None]) -> None:
+        from dllm_tui.tui.screens.confirm import Confirm
+
+        def answered(yes: bool | None) -> None:
+            try:
+                if yes:
+                    self.session.delete(chat)
+            except DllmError as error:
+                self._report(error)
+                yes = False
+            then(bool(yes))
+
+        title = next((known.title for known in self.session.chats() if known.path.stem == chat), chat)
+        self.push_screen(Confirm(f"Delete {title!r}? It can't be brought back.", yes="delete"), answered)
+
+    def action_delete_chat(self) -> None:
+        """Delete the present chat, after asking."""
+
+        def then(gone: bool) -> None:
+            if gone:
+                self.action_new_chat()
+
+        if self.session.id:
+            self._ask_to_delete(self.session.id, then)
+
+    def _show_session(self) -> None:
+        """Show the session's conversation in place of what is shown."""
+        conversation = self._chat.conversation
+        turns = [turn for turn in self.session.turns if turn.role != "system"]
+        conversation.clear()
+        if turns:
+            conversation.load(turns, self.session.events, self.session.model_name)
+        conversation.border_title = _plain(self.session.title or "new chat")
+        self._shown = [turn.role for turn in turns]
+        self._chat.composer.prompt.past = [turn.text for turn in turns if turn.role == "user"]
+        self._taken, self._meter = 0, Meter()
+        self._chat.meters.reading = None
+        self._chat.status.running = False
+        self._leave_editing()
+        self._show_knobs()
+        self._refresh_footer()
+
+    # -- actions: answer
+
+    def action_stop(self) -> None:
+        """Stop the answer, and take a waiting prompt back."""
+        self.session.stop()
+        self._take_back()
+
+    def action_to_prompt(self) -> None:
+        """Close what is open, or go back to the prompt."""
+        composer = self._chat.composer
+        if composer.dismiss() or self._take_back():
+            return
+        if self._editing:
+            self._leave_editing()
+            composer.prompt.replace_text("")
+        composer.prompt.focus()
+
+    def action_regenerate(self) -> None:
+        """Answer the last prompt again."""
+        self._cut(len(self._shown) - self._shown[::-1].index("user"))
+        self._begin(self.session.regenerate)
+
+    def action_edit_last(self) -> None:
+        """Put the last prompt into the editor; sending it replaces it and what came after."""
+        last = next(turn.text for turn in reversed(self.session.turns) if turn.role == "user")
+        self._editing = True
+        prompt = self._chat.composer.prompt
+        prompt.border_title = "editing the last prompt"
+        prompt.replace_text("/" + last if last.startswith("/") else last)
+        prompt.focus()
+
+    def action_copy(self) -> None:
+        """Copy the last answer."""
+        answers = [turn.text for turn in self.session.turns if turn.role == "assistant"]
+        if answers:
+            self.copy_to_clipboard(answers[-1])
+            self.notify("Copied the last answer.", timeout=2)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy by the terminal (through tmux too), and by a tool of the desktop where there is one."""
+        self._clipboard = text
+        sequence = clipboard.osc52(text, self._environment)
+        if self._driver and sequence:
+            self._driver.write(sequence)
+        self.run_worker(lambda: clipboard.desktop(text, self._environment), thread=True, exit_on_error=False)
+
+    # -- actions: knobs
+
+    @on(Turned)
+    def _turned(self, event: Turned) -> None:
+        self.turn(**{event.knob.name: event.value})
+
+    @on(Presets.Chosen)
+    def _preset(self, event: Presets.Chosen) -> None:
+        self.turn(**PRESETS[event.name])
+
+    def turn(self, **changes: Any) -> None:
+        """Turn knobs; during a run they hold from the next step or block."""
+        before = self.session.knobs
+        try:
+            knobs = self.session.turn(**changes)
+        except KnobError as error:
+            self._chat.composer.above.say(str(error))
+            return
+        changed = [name for name in changes if getattr(before, name) != getattr(knobs, name)]
+        if self.running:
+            self._chat.panel.mark(changed, turned=True)
+        self._show_knobs()
+
+    def _show_knobs(self) -> None:
+        self._chat.panel.show(self.session.knobs, self._effects)
+
+    @on(Selector.Opened)
+    def _choose(self, event: Selector.Opened) -> None:
+        from dllm_tui.tui.screens.pick import Pick
+
+        selector = event.selector
+        details = POLICIES if selector.knob.name == "policy" else {}
+        choices = [Choice(value, value, details.get(value, "")) for value in selector.choices]
+
+        def chosen(value: str | None) -> None:
+            if value is not None:
+                self.turn(**{selector.knob.name: value})
+
+        self.push_screen(Pick(selector.knob.label, choices, current=selector.value), chosen)
+
+    def action_knobs(self) -> None:
+        """Go to the knobs."""
+        self._chat.show_side(wanted=True)
+        self._chat.panel.focus_first()
+
+    def action_more_knobs(self) -> None:
+        """Show or hide the further knobs."""
+        self._chat.show_side(wanted=True)
+        self._chat.panel.toggle_further()
+
+    # -- actions: view
+
+    def action_view(self) -> None:
+        """Switch the last answer between canvas and text."""
+        self._chat.conversation.toggle_view()
+
+    def action_panel(self) -> None:
+        """Show or hide the side panel."""
+        if not self._chat.toggle_side():
+            self._chat.composer.prompt.focus()
+
+    def action_scroll_up(self) -> None:
+        """Scroll the conversation up."""
+        self._chat.conversation.scroll_page_up(animate=False)
+
+    def action_scroll_down(self) -> None:
+        """Scroll the conversation down."""
+        self._chat.conversation.scroll_page_down(animate=False)
+
+    def action_theme(self) -> None:
+        """Choose a theme; the one under the cursor is shown at once."""
+        from dllm_tui.tui.screens.pick import Pick
+
+        self._load_themes()
+        choices = [Choice(name, theme.title, name) for name, theme in self._themes.themes.items()]
+        self.push_screen(
+            Pick("theme", choices, current=self.theme, preview=self._use_theme), self._theme_chosen
+        )
+
+    def _theme_chosen(self, name: str | None) -> None:
+        if name is not None:
+            self._use_theme(name)
+            if self._save:
+                try:
+                    self._save("theme", name)
+                except (DllmError, ValueError, OSError) as error:
+                    self.notify(_plain(str(error)), severity="warning", markup=False)
+
+    def take_theme(self, name: str) -> None:
+        """Use a theme by name."""
+        if name in self._themes.themes:
+            self._theme_chosen(name)
+        else:
+            self._chat.composer.above.say(
+                f"there is no theme {name!r}; there are {', '.join(self._themes.themes)}"
+            )
+
+    # -- themes
+
+    def _load_themes(self) -> None:
+        self._themes = theming.load(self._themes_dir)
+        self._register_themes()
+
+    def _register_themes(self) -> None:
+        for theme in self._themes.themes.values():
+            self.register_theme(textual_theme(theme))
+
+    def _palette(self, name: str) -> Palette:
+        theme = self._themes.themes.get(name) or self._themes.themes[theming.DEFAULT]
+        glyphs = cells.ASCII if self._plain else cells.UNICODE
+        return Palette.of(theme, plain=self._colourless, glyphs=glyphs)
+
+    def _use_theme(self, name: str) -> None:
+        if name not in self._themes.themes:
+            self._chat.conversation.add_notice(f"There is no theme {name!r}; this is {theming.DEFAULT}.")
+            name = theming.DEFAULT
+        self.theme = name
+        self._chat.conversation.palette = self._palette(name)
+
+    def _watch_themes(self) -> None:
+        """Show a theme of the user's as it is edited."""
+        assert self._themes_dir is not None
+        seen = theming.snapshot(self._themes_dir)
+        if theming.changed(self._themes_seen, seen):
+            self._themes_seen = seen
+            self._load_themes()
+            for problem in self._themes.problems:
+                self.notify(problem, severity="warning", markup=False)
+            if self.theme in self._themes.themes:
+                self.refresh_css(animate=False)
+                self._use_theme(self.theme)
+
+    # -- actions: program
+
+    def action_model(self) -> None:
+        """Choose a model."""
+        from dllm_tui.tui.screens.pick import Pick
+
+        current = self.session.host.state.requested
+        self.push_screen(
+            Pick("model", self._models(), current=current, free=True),
+            lambda name: self.take_model(name) if name else None,
+        )
+
+    def take_model(self, name: str) -> None:
+        """Load a model in place of this one."""
+        self.session.stop()
+        self.session.host.load(name)
+        self._wake()
+
+    def action_help(self) -> None:
+        """Show what can be done here."""
+        from dllm_tui.tui.screens.help import Help
+
+        focused = self._chat.focused
+        model = self.session.host.state.model
+        knob = focused.knob if isinstance(focused, KnobWidget) else None
+        self.push_screen(
+            Help(self.keymap, self.situation, knob=knob, fixed=model.fixed_knobs if model else None)
+        )
+
+    def action_interrupt(self) -> None:
+        """Copy a selection; stop; clear the prompt; the second time, quit."""
+        prompt = self._chat.composer.prompt
+        selected = self.screen.get_selected_text() or (prompt.selected_text if prompt.has_focus else "")
+        now = time.monotonic()
+        if selected:
+            self.copy_to_clipboard(selected)
+            self.notify("Copied.", timeout=2)
+        elif now - self._interrupted < TWICE:
+            self._leave()
+        else:
+            self._interrupted = now
+            if self.running:
+                self.action_stop()
+            elif prompt.text:
+                prompt.replace_text("")
+            else:
+                self.notify("Ctrl+C again quits.", timeout=TWICE)
+
+    async def action_quit(self) -> None:
+        """Quit; asks first where an answer is being written."""
+        if not self.running:
+            self._leave()
+            return
+        from dllm_tui.tui.screens.confirm import Confirm
+
+        self.push_screen(
+            Confirm("An answer is being written. Quit all the same?", yes="quit", no="stay"),
+            lambda yes: self._leave() if yes else None,
+        )
+
+    def _leave(self) -> None:
+        self.session.stop()
+        self.exit()
+
+    # -- from the conversation
+
+    @on(Conversation.LinkClicked)
+    def _link(self, event: Conversation.LinkClicked) -> None:
+        self.copy_to_clipboard(event.href)
+        self.notify("Copied the link; nothing was opened.", timeout=3)
+
+
+_EVERYWHERE = {"interrupt", "quit", "command_palette"}
+"""Actions that work over a dialog too."""
+
+
+def _plain(text: str) -> str:
+    """A text for where Textual reads markup."""
+    return text.replace("[", r"\[")

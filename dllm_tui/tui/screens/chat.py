@@ -1,0 +1,88 @@
+"""The main screen: conversation, knobs, meters and prompt, at any size of the terminal."""
+
+from collections.abc import Callable, Sequence
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widgets import Static
+
+from dllm_tui.tui.commands import Completion
+from dllm_tui.tui.marks import Marks
+from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.widgets.conversation import Conversation
+from dllm_tui.tui.widgets.footer import FooterLine
+from dllm_tui.tui.widgets.knobs import KnobPanel
+from dllm_tui.tui.widgets.meters import Meters
+from dllm_tui.tui.widgets.prompt import Composer
+from dllm_tui.tui.widgets.status import StatusLine
+
+SMALLEST = (40, 10)
+"""Columns and rows below which nothing useful fits."""
+
+
+class ChatScreen(Screen[None]):
+    """Lays the parts out. Hiding is done by classes and the style sheet; no part knows the size."""
+
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 – Textual declares it so
+        (0, "-narrow"),
+        (76, "-middle"),
+        (100, "-wide"),
+        (160, "-vast"),
+    ]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
+    AUTO_FOCUS = "#prompt"
+
+    def __init__(
+        self, palette: Palette, marks: Marks, complete: Callable[[str], Sequence[Completion]]
+    ) -> None:
+        super().__init__()
+        self.status = StatusLine(marks=marks)
+        self.conversation = Conversation(palette, id="conversation")
+        self.panel = KnobPanel(marks=marks)
+        self.meters = Meters(marks=marks)
+        self.composer = Composer(complete)
+        self.footer = FooterLine()
+        self._panel_wanted: bool | None = None
+        """What a person asked for; ``None`` leaves it to the width."""
+
+    def compose(self) -> ComposeResult:
+        """From the top down."""
+        yield self.status
+        with Horizontal(id="body"):
+            yield self.conversation
+            with Vertical(id="side"):
+                yield self.panel
+                yield self.meters
+        yield self.composer
+        yield self.footer
+        yield Static(id="too-small")
+
+    @property
+    def side_shown(self) -> bool:
+        """Whether the side panel is to be seen."""
+        return bool(self.query_one("#side").display)
+
+    def toggle_side(self) -> bool:
+        """Show or hide the side panel; whether it is shown now."""
+        self.show_side(not self.side_shown)
+        return self.side_shown
+
+    def show_side(self, wanted: bool) -> None:
+        """Show or hide the side panel, whatever the width."""
+        self._panel_wanted = wanted
+        self._arrange(self.size.width, self.size.height)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the parts to the new size."""
+        self._arrange(event.size.width, event.size.height)
+
+    def _arrange(self, width: int, height: int) -> None:
+        wide = width >= 100
+        self.query_one("#side").display = wide if self._panel_wanted is None else self._panel_wanted
+        small = width < SMALLEST[0] or height < SMALLEST[1]
+        self.set_class(small, "-too-small")
+        if small:
+            text = f"{width}×{height} is too small.\nMake the terminal at least {SMALLEST[0]}×{SMALLEST[1]}."
+            self.query_one("#too-small", Static).update(text)

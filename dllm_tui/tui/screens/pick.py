@@ -1,0 +1,146 @@
+"""Choose one of a list: type to filter, arrows to move, Enter to take. Models, themes, chats, policies."""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from dllm_tui.tui.choice import Choice
+
+
+class Pick(ModalScreen[str | None]):
+    """Gives the chosen value, or ``None``.
+
+    Args:
+        title: above the list.
+        choices: what there is.
+        current: where the cursor begins.
+        empty: said where there is nothing to choose.
+        preview: called with the value under the cursor, and with ``current`` when nothing is chosen.
+        remove: asks about and removes a value, then calls back with whether it is gone.
+        free: whether what was typed may be taken where it matches nothing.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Close", show=False),
+        Binding("up", "move(-1)", "Up", show=False, priority=True),
+        Binding("down", "move(1)", "Down", show=False, priority=True),
+        Binding("pageup", "move(-8)", "Up", show=False, priority=True),
+        Binding("pagedown", "move(8)", "Down", show=False, priority=True),
+        Binding("enter", "take", "Take", show=False, priority=True),
+        Binding("ctrl+d,delete", "remove", "Delete", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        current: str | None = None,
+        empty: str = "",
+        preview: Callable[[str], None] | None = None,
+        remove: Callable[[str, Callable[[bool], None]], None] | None = None,
+        free: bool = False,
+    ) -> None:
+        super().__init__()
+        self._title, self._choices, self._current, self._empty = title, list(choices), current, empty
+        self._preview, self._remove, self._free = preview, remove, free
+        self._matching: list[Choice] = []
+
+    def compose(self) -> ComposeResult:
+        """A box in the middle."""
+        with Vertical(id="box") as box:
+            box.border_title = self._title
+            yield Input(placeholder="type to filter", compact=True)
+            yield OptionList(compact=True)
+            yield Static(id="keys")
+
+    def on_mount(self) -> None:
+        """Fill the list."""
+        keys = ["Enter take", "Esc close"]
+        if self._remove:
+            keys.insert(1, "Del delete")
+        self.query_one("#keys", Static).update(Content("   ".join(keys)))
+        self._fill("")
+
+    @on(Input.Changed)
+    def _filter(self, event: Input.Changed) -> None:
+        self._fill(event.value)
+
+    def _fill(self, typed: str) -> None:
+        words = typed.lower().split()
+        self._matching = [
+            choice
+            for choice in self._choices
+            if all(word in f"{choice.value} {choice.title} {choice.detail}".lower() for word in words)
+        ]
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(
+            Option(Content.assemble(choice.title, ("   " + choice.detail if choice.detail else "", "$muted")))
+            for choice in self._matching
+        )
+        if not self._matching:
+            none = (
+                f"Enter takes {typed!r} as it is"
+                if self._free and typed
+                else self._empty or "nothing matches"
+            )
+            options.add_option(Option(Content.styled(none, "$muted"), disabled=True))
+            return
+        values = [choice.value for choice in self._matching]
+        options.highlighted = values.index(self._current) if self._current in values else 0
+
+    def _chosen(self) -> str | None:
+        index = self.query_one(OptionList).highlighted
+        return self._matching[index].value if index is not None and index < len(self._matching) else None
+
+    @on(OptionList.OptionHighlighted)
+    def _show(self) -> None:
+        value = self._chosen()
+        if self._preview and value is not None:
+            self._preview(value)
+
+    @on(OptionList.OptionSelected)
+    def action_take(self) -> None:
+        """Give what is under the cursor."""
+        typed = self.query_one(Input).value.strip()
+        value = self._chosen() or (typed if self._free and typed else None)
+        if value is not None:
+            self.dismiss(value)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without :attr:`remove`, the key edits what is typed."""
+        return action != "remove" or self._remove is not None
+
+    def action_leave(self) -> None:
+        """Give nothing, and show again what was there."""
+        if self._preview and self._current is not None:
+            self._preview(self._current)
+        self.dismiss(None)
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor."""
+        options = self.query_one(OptionList)
+        if self._matching:
+            options.highlighted = min(max((options.highlighted or 0) + by, 0), len(self._matching) - 1)
+
+    def action_remove(self) -> None:
+        """Delete what is under the cursor, after asking."""
+        value = self._chosen()
+        if self._remove is None or value is None:
+            return
+
+        def gone(removed: bool) -> None:
+            if removed:
+                self._choices = [choice for choice in self._choices if choice.value != value]
+                self._fill(self.query_one(Input).value)
+
+        self._remove(value, gone)

@@ -1,0 +1,65 @@
+"""The line at the bottom: the keys that make sense now, as many as fit. A click does what the key does."""
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+GAP = 2
+
+
+class Item(NamedTuple):
+    """One key and what it does."""
+
+    action: str
+    key: str
+    word: str
+
+    @property
+    def width(self) -> int:
+        """Cells that it takes."""
+        return cell_len(self.key) + 1 + cell_len(self.word)
+
+
+def fitting(items: Sequence[Item], width: int) -> list[Item]:
+    """Items that fit side by side; the last one, which leads to all others, is kept the longest."""
+    kept = list(items)
+    while len(kept) > 1 and sum(item.width + GAP for item in kept) > width:
+        del kept[-2]
+    return kept
+
+
+class FooterLine(Widget):
+    """Draws :attr:`items`."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"footer--key", "footer--word"}
+
+    items: reactive[tuple[Item, ...]] = reactive[tuple[Item, ...]](())
+
+    def __init__(self) -> None:
+        super().__init__(id="footer")
+
+    def render_line(self, y: int) -> Strip:
+        """Keys and words by turns."""
+        key, word = (
+            self.get_component_rich_style("footer--key"),
+            self.get_component_rich_style("footer--word"),
+        )
+        segments: list[Segment] = []
+        for item in fitting(self.items, self.size.width):
+            segments += [Segment(item.key, key), Segment(f" {item.word}" + " " * GAP, word)]
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Do what is under the mouse."""
+        x = event.x - self.gutter.left
+        for item in fitting(self.items, self.size.width):
+            if 0 <= x < item.width:
+                await self.run_action(f"app.{item.action}")
+                return
+            x -= item.width + GAP

@@ -1,0 +1,174 @@
+"""The numbers of a run while it goes on, and as they stood at its end."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dllm_tui.theming import RAMP_STEPS
+from dllm_tui.tui.marks import UNICODE, Marks
+from dllm_tui.tui.metrics import Reading
+from dllm_tui.tui.palette import ramp_step
+
+REASONS = {
+    "stop": "",
+    "length": "length reached",
+    "context": "context full",
+    "cancelled": "stopped",
+    "error": "failed",
+}
+
+
+def bars(values: Sequence[float], top: float, rows: int, signs: str) -> list[str]:
+    """A bar chart of one column a value, as text rows from the top down.
+
+    Args:
+        values: heights; below 0 counts as 0.
+        top: the height of a full column.
+        rows: rows of the chart.
+        signs: the signs of a cell's heights, the lowest first.
+    """
+    levels = len(signs)
+    heights = [round(min(max(value, 0.0) / top, 1.0) * rows * levels) if top > 0 else 0 for value in values]
+    return [
+        "".join(
+            " " if height <= base else signs[min(height - base, levels) - 1]
+            for height in (
+                max(height, 1) if value > 0 else height for height, value in zip(heights, values, strict=True)
+            )
+        )
+        for base in (levels * row for row in reversed(range(rows)))
+    ]
+
+
+def duration(seconds: float) -> tuple[str, str]:
+    """A time and its unit, with about two digits: ``38`` and ``ms``."""
+    if seconds >= 1:
+        return f"{seconds:.1f}", "s"
+    milliseconds = seconds * 1000
+    return (f"{milliseconds:.0f}" if milliseconds >= 10 else f"{milliseconds:.1f}"), "ms"
+
+
+class Meters(Widget):
+    """Draws a :class:`~dllm_tui.tui.metrics.Reading`, line by line."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "meters--label",
+        "meters--value",
+        "meters--bar",
+        "meters--level",
+        *(f"meters--ramp-{step}" for step in range(RAMP_STEPS)),
+    }
+
+    reading: reactive[Reading | None] = reactive[Reading | None](None)
+
+    def __init__(self, *, marks: Marks = UNICODE) -> None:
+        super().__init__(id="meters")
+        self.marks = marks
+        self.border_title = "now"
+        self._lines: list[Strip] = []
+
+    def watch_reading(self, reading: Reading | None) -> None:
+        """Say in the frame whether these are the numbers of now."""
+        ended = reading is not None and reading.reason is not None
+        self.border_title = "last answer" if ended else "now"
+        self.border_subtitle = REASONS[reading.reason] if reading and reading.reason else ""
+
+    def render_lines(self, crop):  # noqa: ANN001, ANN201 # pyright: ignore
+        """Lay the lines out once a frame, then as Textual does."""
+        self._lines = self._layout()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """One of the lines laid out."""
+        if y >= len(self._lines):
+            return Strip.blank(self.size.width, self.rich_style)
+        return self._lines[y].adjust_cell_length(self.size.width, self.rich_style)
+
+    def _layout(self) -> list[Strip]:
+        reading, width, height = self.reading, self.size.width, self.size.height
+        lines = self._numbers(reading or Reading(), known=reading is not None)
+        if reading is None or width < 8:
+            return lines
+        room = height - len(lines)
+        if room >= 4:
+            gap = [Strip.blank(width, self.rich_style)] if room >= 5 else []
+            rows = 1 if room < 8 else 2 if room < 11 else 3
+            lines += (
+                gap
+                + self._gains(reading, width, rows)
+                + (gap if room >= 8 else [])
+                + self._confidence(reading, width, rows)
+            )
+        return lines
+
+    def _numbers(self, reading: Reading, *, known: bool) -> list[Strip]:
+        none = self.marks.dot
+        time, unit = duration(reading.seconds_per_forward) if reading.seconds_per_forward else (none, "ms")
+        step = f"{reading.step}/{reading.steps}" if known and reading.steps else none
+        return [
+            self._line(
+                f"{reading.tokens_per_second:.1f}" if reading.seconds else none,
+                " tok/s     ",
+                f"{reading.tokens_per_forward:.2f}" if reading.nfe else none,
+                " tok/forward",
+            ),
+            self._line(
+                "", "step ", step, "  block ", str(reading.block + 1) if known else none,
+                "  NFE ", str(reading.nfe) if known else none, "  ", time, f" {unit}/fwd",
+            ),
+            self._line(
+                str(reading.tokens) if known else none, " tokens   ",
+                str(reading.masks) if known else none, " masks left",
+            ),
+        ]  # fmt: skip
+
+    def _line(self, *parts: str) -> Strip:
+        """Values and labels by turns, a value first."""
+        value, label = (
+            self.get_component_rich_style("meters--value"),
+            self.get_component_rich_style("meters--label"),
+        )
+        return Strip(
+            [Segment(part, label if index % 2 else value) for index, part in enumerate(parts) if part]
+        )
+
+    def _gains(self, reading: Reading, width: int, rows: int) -> list[Strip]:
+        shown = reading.per_forward[-width:]
+        style = self.get_component_rich_style("meters--bar")
+        chart = bars(shown, max([*shown, 1]), rows, self.marks.bars)
+        peak = f"  at most {max(shown)}" if shown else ""
+        return [self._line("", "tokens per forward" + peak), *(Strip([Segment(row, style)]) for row in chart)]
+
+    def _confidence(self, reading: Reading, width: int, rows: int) -> list[Strip]:
+        level = self.get_component_rich_style("meters--level")
+        label = self.get_component_rich_style("meters--label")
+        shown = reading.lowest[-width:]
+        styles = [self.get_component_rich_style(f"meters--ramp-{ramp_step(value)}") for value in shown]
+        chart = bars(shown, 1.0, rows, self.marks.bars)
+        mark = rows - 1 - min(int(reading.threshold * rows), rows - 1)
+        title = [
+            Segment("lowest confidence taken  ", label),
+            Segment(f"{self.marks.level * 2} {reading.threshold:.2f}", level),
+        ]
+        return [
+            Strip(title),
+            *(
+                self._row(row, styles, width, level if index == mark else None)
+                for index, row in enumerate(chart)
+            ),
+        ]
+
+    def _row(self, row: str, styles: Sequence[Style], width: int, level: Style | None) -> Strip:
+        segments = [
+            Segment(self.marks.level, level) if sign == " " and level else Segment(sign, style)
+            for sign, style in zip(row, styles, strict=True)
+        ]
+        if level:
+            segments.append(Segment(self.marks.level * (width - len(row)), level))
+        return Strip(segments, sum(cell_len(segment.text) for segment in segments))
