@@ -35,7 +35,10 @@ def _variables(theme: Theme) -> dict[str, str]:
     # On the terminal's own colours nothing is known of the background: what stands out is inverted there.
     on_accent = "ansi_default" if theme.ansi else theme.background
     behind_cursor = "ansi_default" if theme.ansi else theme.accent
+    # Textual's stock widgets expect these two of a theme of the terminal's own colours.
+    own = {"ansi-background": theme.background, "ansi-foreground": theme.foreground} if theme.ansi else {}
     return {
+        **own,
         "muted": theme.muted,
         "frame": theme.border,
         "mask": theme.mask,
