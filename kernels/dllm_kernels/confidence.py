@@ -38,7 +38,7 @@ def confidence(logits: Tensor, forbidden: Tensor | None = None) -> Confidence:
             of the probability, as the mask token does in the reference decoders; to take that away too,
             set their logits to -inf.
     """
-    if logits.is_cuda and _has_triton():
+    if logits.is_cuda and has_triton():
         from dllm_kernels.confidence_triton import confidence as kernel
 
         return kernel(logits, forbidden)
@@ -46,7 +46,8 @@ def confidence(logits: Tensor, forbidden: Tensor | None = None) -> Confidence:
 
 
 @cache
-def _has_triton() -> bool:
+def has_triton() -> bool:
+    """Whether Triton is installed."""
     return find_spec("triton") is not None
 
 

@@ -31,6 +31,7 @@ def walk_order(cells: list[tuple[float, bool]]) -> list[int]:
     return sorted((i for i, (_, masked) in enumerate(cells) if masked), key=lambda i: (-cells[i][0], i))
 
 
+@settings(deadline=None)
 @given(scores, st.integers(0, 30), st.sampled_from([0.3, 0.5, math.inf]), st.booleans())
 def test_commit_is_everything_above_the_threshold_and_the_best(cells, least, threshold, inclusive):
     score, masked = tensors(cells)
@@ -43,6 +44,7 @@ def test_commit_is_everything_above_the_threshold_and_the_best(cells, least, thr
     assert places(selection.commit(score, masked, threshold, least, inclusive=inclusive)) == sorted(expected)
 
 
+@settings(deadline=None)
 @given(scores, st.floats(0, 4))
 def test_every_rule_commits_at_least_one_candidate_and_nothing_else(cells, value):
     score, masked = tensors(cells)
@@ -61,6 +63,7 @@ def test_every_rule_commits_at_least_one_candidate_and_nothing_else(cells, value
         assert chosen.any() == masked.any()
 
 
+@settings(deadline=None)
 @given(scores, st.floats(0, 2))
 def test_factor_is_the_walk_down_the_confidences(cells, factor):
     score, masked = tensors(cells)
@@ -75,6 +78,7 @@ def test_factor_is_the_walk_down_the_confidences(cells, factor):
     assert places(selection.factor(score, masked, factor)) == sorted(order[:taken])
 
 
+@settings(deadline=None)
 @given(scores, st.sampled_from([0.02, 0.13, 0.72, 1.33]))
 def test_entropy_bounded_leaves_the_largest_out_of_the_sum(cells, bound):
     entropy, masked = tensors(cells)
@@ -88,6 +92,7 @@ def test_entropy_bounded_leaves_the_largest_out_of_the_sum(cells, bound):
     assert places(selection.entropy_bounded(entropy, masked, bound)) == sorted(expected)
 
 
+@settings(deadline=None)
 @given(scores, st.sampled_from([0.1, 0.5, math.inf]), st.sampled_from([-math.inf, 0.1, 0.5]))
 def test_best_of_runs_takes_one_of_each_run(cells, threshold, low):
     score, masked = tensors(cells)
@@ -103,6 +108,7 @@ def test_best_of_runs_takes_one_of_each_run(cells, threshold, low):
     assert places(selection.best_of_runs(score, masked, threshold, low)) == sorted(expected)
 
 
+@settings(deadline=None)
 @given(scores)
 def test_stream_ends_at_the_first_doubt(cells):
     score, masked = tensors(cells)
@@ -159,7 +165,7 @@ def test_a_predicted_mask_is_never_committed():
     assert (read.margin < -0.9).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**31), length=st.integers(1, 8), prompt=st.integers(0, 4), post=st.integers(0, 4))
 def test_insert_delete_ends_and_leaves_nothing_open(seed, length, prompt, post):
     generator = torch.Generator().manual_seed(seed)
@@ -187,6 +193,7 @@ def test_insert_delete_ends_and_leaves_nothing_open(seed, length, prompt, post):
 # --- schedules -------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(0, 200), st.integers(1, 64))
 def test_schedules_commit_every_mask(masks, steps):
     assert sum(schedules.even(masks, steps)) == masks
@@ -202,6 +209,7 @@ def test_schedules_commit_every_mask(masks, steps):
     assert left == 0
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1), st.integers(1, 64))
 def test_adaptive_spends_steps_on_doubt(confidence, steps):
     count = schedules.adaptive(steps, confidence)
@@ -214,6 +222,7 @@ def test_adaptive_spends_steps_on_doubt(confidence, steps):
 # --- filters ---------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 200), st.floats(0.01, 0.99), st.integers(1, 20))
 def test_filters_keep_the_best_and_no_more(seed, size, share, count):
     logits = torch.randn(3, size, generator=torch.Generator().manual_seed(seed)) * 3
