@@ -1,0 +1,162 @@
+"""The engine as a library: load a model, ask for logits, generate."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from dllm_tui.engine.attention import sequence_mask
+from dllm_tui.engine.device import pick_device, pick_dtype, pick_threads
+from dllm_tui.engine.loop import Decoder
+from dllm_tui.engine.model import Model, Tokenizer
+from dllm_tui.errors import EngineError
+from dllm_tui.events import AnyEvent, ModelInfo
+from dllm_tui.families.family import Family
+from dllm_tui.knobs import Knobs, LiveKnobs
+
+Progress: TypeAlias = Callable[[str, float], None]
+"""Gets what is being done, for people, and how much of it is done, 0 … 1. May raise, to stop."""
+
+
+class Engine:
+    """A loaded model and its decode loop.
+
+    One generation at a time: it is as thread-safe as the network is.
+
+    Args:
+        model: what a family's loader gives.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @classmethod
+    def load(
+        cls, model: str | Path, device: str = "auto", dtype: str = "auto", progress: Progress | None = None
+    ) -> "Engine":
+        """Fetch a model if need be, and load it.
+
+        Args:
+            model: a catalogue name (``smol``), a hub id, a directory or a GGUF file.
+            device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``.
+            dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+            progress: is told how far it is; may raise, to stop.
+
+        Raises:
+            DllmError: it can't be fetched or loaded; message and hint are for people.
+        """
+        place = pick_device(device)
+        kind = pick_dtype(dtype, place)
+        if place.type == "cpu":
+            torch.set_num_threads(pick_threads())
+        if str(model) == "smol":
+            from dllm_tui.families import smol
+
+            return cls(smol.load(place, kind, progress))
+        from dllm_tui.engine.load import load_checkpoint
+
+        return cls(load_checkpoint(model, place, kind, progress))
+
+    @property
+    def family(self) -> Family:
+        """The family's switches, names and defaults."""
+        return self.model.family
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.model.backbone.device
+
+    @property
+    def defaults(self) -> Knobs:
+        """The family's default knobs."""
+        return self.model.family.defaults
+
+    @property
+    def info(self) -> ModelInfo:
+        """What the model says of itself."""
+        return self.model.info
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """``None`` for a checkpoint that comes without one."""
+        return self.model.tokenizer
+
+    def logits(self, token_ids: Sequence[int]) -> Tensor:
+        """One forward over decided tokens, in the family's own attention.
+
+        For ``smol`` that is the clean stream: the base model's causal logits. Where the mask has an id of
+        its own, masks may stand among the tokens.
+
+        Args:
+            token_ids: at least one.
+
+        Returns:
+            float32 [T, vocab], raw: row i is what the network puts out at place i, whatever the shift.
+
+        Raises:
+            EngineError: no ids, too many, or an unknown one.
+        """
+        backbone = self.model.backbone
+        ids = torch.tensor(self._checked(token_ids, room=0), device=self.device)
+        mask = sequence_mask(self.family, len(ids))
+        with torch.inference_mode():
+            return backbone.forward(
+                ids,
+                torch.arange(len(ids), device=self.device),
+                mask=None if mask is None else mask.to(self.device),
+            ).float()
+
+    def generate(
+        self,
+        prompt_ids: Sequence[int],
+        knobs: Knobs | LiveKnobs | None = None,
+        *,
+        run: int = 0,
+        should_stop: Callable[[], bool] = lambda: False,
+        alternatives: int = 0,
+    ) -> Iterator[AnyEvent]:
+        """Generate an answer; closing the iterator cancels.
+
+        Args:
+            prompt_ids: the prompt, chat template included.
+            knobs: how to decode, the family's defaults if ``None``. :class:`~dllm_tui.knobs.LiveKnobs` may
+                be turned meanwhile: a change holds from the next step, of the block size from the next block.
+            run: the number that the events carry.
+            should_stop: asked before every forward; true ends the run with ``cancelled``.
+            alternatives: how many of the best tokens each guess reports.
+
+        Returns:
+            Events, ``run`` first and ``done`` last. Running out of memory is reported as ``error`` before
+            ``done``; the engine can be used further.
+
+        Raises:
+            EngineError: the prompt is empty or too long, or the knobs ask for what the family doesn't do.
+        """
+        live = knobs if isinstance(knobs, LiveKnobs) else LiveKnobs(knobs or self.defaults)
+        return Decoder(
+            self.model,
+            self._checked(prompt_ids, room=1),
+            live,
+            run=run,
+            should_stop=should_stop,
+            alternatives=alternatives,
+        ).events()
+
+    def _checked(self, token_ids: Sequence[int], room: int) -> list[int]:
+        """The ids as a list, if the model can take them and ``room`` more."""
+        ids = list(token_ids)
+        context, known = self.model.backbone.context_length, self.model.backbone.vocab_size
+        if not ids:
+            raise EngineError("The prompt is empty.", "Say something.")
+        if len(ids) + room > context:
+            raise EngineError(
+                f"The prompt has {len(ids)} tokens; {self.info.id} holds {context}, its answer included.",
+                "Begin a new chat, or shorten the prompt.",
+            )
+        for token in ids:
+            if not 0 <= token < known:
+                raise EngineError(f"Token id {token} is unknown: {self.info.id} has ids 0 to {known - 1}.")
+        return ids
