@@ -120,8 +120,8 @@ class CanvasState:
                 case BlockStart():
                     self._block(event)
                 case Commit():
-                    self.frozen = min(event.end, len(self.tokens))
-                    self._dirty.update(range(event.start, self.frozen))
+                    former, self.frozen = self.frozen, min(event.end, len(self.tokens))
+                    self._dirty.update(range(min(former, self.frozen), max(former, self.frozen)))
                 case Pieces():
                     self.pieces.update(event.pieces)
                     self.special.update(event.special)

@@ -22,9 +22,6 @@ SLOT_WIDTH = 5
 FAINTEST_GUESS = 0.15
 """Guesses below this confidence are noise: their slot shows the mask alone."""
 
-_MASKED = range(look.MASK, look.SETTLED)
-"""Looks of positions that hold no token: masks show where a slot is wider than its text."""
-
 
 class Part(IntEnum):
     """What a part of a line is."""
@@ -43,8 +40,8 @@ class Shown(NamedTuple):
     lines: tuple[str, ...]
     """With a line break between each two."""
     widths: tuple[int, ...]
-    rest: int
-    """Cells of the slot that its text leaves over."""
+    rest: str
+    """What fills the cells of the slot that its text leaves over."""
     opens: bool
     """A line may break before it."""
     closes: bool
@@ -72,12 +69,14 @@ class Start(NamedTuple):
     part: int = 0
     """Which of :attr:`Shown.lines`."""
     cut: int = 0
-    """Lines that the same word has filled before; 0 where a line starts with a word."""
+    """Pieces of this part that stand on lines before, where it is longer than a line."""
+    word: bool = True
+    """A word starts here."""
     soft: bool = False
     """The line before was full: spaces at the start are not drawn."""
 
 
-_NOTHING = Shown(("",), (0,), 0, False, False, look.MASK)
+_NOTHING = Shown(("",), (0,), "", False, False, look.MASK)
 
 
 class Flow:
@@ -120,7 +119,7 @@ class Flow:
         self.shown.extend([_NOTHING] * (length - former))
         self._slots.extend([0] * (length - former))
         reflow = min(length, former) if length != former else None
-        recoloured: list[int] = []
+        touched: list[int] = []
         for position in sorted(dirty.union(range(former, length))):
             if position >= length:
                 break
@@ -128,15 +127,14 @@ class Flow:
             if before == after:
                 continue
             self.shown[position] = after
-            if before[:-1] == after[:-1]:
-                recoloured.append(position)
-            elif reflow is None or position < reflow:
+            touched.append(position)
+            if before[:-1] != after[:-1] and (reflow is None or position < reflow):
                 reflow = position
         self._last_decided = len(state) - 1
         while self._last_decided >= 0 and state.tokens[self._last_decided] is None:
             self._last_decided -= 1
         changed = set[int]() if reflow is None else self._wrap_from(reflow)
-        for position in recoloured:
+        for position in touched:
             changed.update(self.lines_of(position))
         if state.active != self.active:
             changed.update(self._active_lines())
@@ -146,7 +144,7 @@ class Flow:
 
     def lines_of(self, position: int) -> range:
         """Numbers of the lines that show a position."""
-        first = bisect_right(self._starts, (position, 0, 0, True)) - 1
+        first = bisect_right(self._starts, (position, 0, 0, True, True)) - 1
         last = bisect_right(self._starts, (position + 1, -1)) - 1
         return range(first, last + 1)
 
@@ -176,8 +174,7 @@ class Flow:
         if token_id is not None:
             shown = self._show_token(state, position, token_id)
         elif dropped is not None:
-            text = self._word(state, dropped)
-            shown = self._slot(position, text, look.GONE)
+            shown = self._slot(position, self._word(state, dropped), look.GONE)._replace(rest="")
         else:
             shown = self._show_mask(state, position)
         if position < len(state) and state.blocks[position] % 2:
@@ -188,7 +185,7 @@ class Flow:
         lines, widths = piece_of(self._text(state, position, token_id), self.glyphs)
         if position < state.frozen or position > self._last_decided or state.done:
             self._slots[position] = 0
-        rest = max(0, self._slots[position] - widths[0]) if len(lines) == 1 else 0
+        rest = " " * (self._slots[position] - widths[0]) if len(lines) == 1 else ""
         look_of_token = self._token_look(state, position)
         return Shown(lines, widths, rest, _opens(lines[0]), _closes(lines[-1]), look_of_token)
 
@@ -212,7 +209,8 @@ class Flow:
         """``text`` in its slot."""
         width = cell_len(text)
         slot = self._slots[position] = max(SLOT_WIDTH, width, self._slots[position])
-        return Shown((text,), (width,), slot - width, _opens(text), _closes(text), style)
+        rest = self.glyphs.mask * (slot - width)
+        return Shown((text,), (width,), rest, _opens(text), _closes(text), style)
 
     def _word(self, state: CanvasState, token_id: int) -> str:
         """A token alone, on one line."""
@@ -250,10 +248,10 @@ class Flow:
     def _wrap_from(self, position: int) -> set[int]:
         """Lay the lines out again for a change at ``position``; returns the lines that are different."""
         number = max(0, self.lines_of(position).start - 1)  # a shorter word may fit on the line before
-        while self._starts[number].cut:
+        while not self._starts[number].word:
             number -= 1
         before, start = self.lines[number:], self._starts[number]
-        lines, starts = _wrap(self.shown, start, self.width, self.glyphs)
+        lines, starts = _wrap(self.shown, start, self.width, self.glyphs.newline)
         self.lines[number:], self._starts[number:] = lines, starts
         return {
             number + index
@@ -262,14 +260,13 @@ class Flow:
         }
 
 
-def _wrap(shown: list[Shown], start: Start, width: int, glyphs: Glyphs) -> tuple[list[Line], list[Start]]:
+def _wrap(shown: list[Shown], start: Start, width: int, newline: str) -> tuple[list[Line], list[Start]]:
     """The lines from ``start`` to the end, and where each starts."""
     paper = _Paper(width, start)
     closed = False
-    newline, mask = glyphs.newline, glyphs.mask
     mark = cell_len(newline)
     for position in range(start.position, len(shown)):
-        texts, widths, rest, opens, closes, style = shown[position]
+        texts, widths, rest, opens, closes, _ = shown[position]
         if opens or closed:
             paper.place_word()
         first = start.part if position == start.position else 0
@@ -280,8 +277,7 @@ def _wrap(shown: list[Shown], start: Start, width: int, glyphs: Glyphs) -> tuple
                 paper.begin(Start(position, part))
             paper.add(Span(position, texts[part], widths[part]), part)
         if rest:
-            filler = mask if style % look.LOOKS in _MASKED else " "
-            paper.add(Span(position, filler * rest, rest, Part.REST), len(texts) - 1)
+            paper.add(Span(position, rest, len(rest), Part.REST), 0)
         closed = closes
     paper.place_word()
     return [*paper.lines, tuple(paper.line)], paper.starts
@@ -338,16 +334,18 @@ class _Paper:
 
     def _cut(self, word: list[tuple[Span, int]]) -> None:
         """Spread a word that is longer than a line: between its tokens, or within one if it must be."""
-        cut = 0
+        place, cut = (-1, 0), 0
         for span, part in word:
+            cut = cut if place == (span.position, part) else 0
+            place = (span.position, part)
             whole = span.width <= self.width
             for text in [span.text] if whole else chop(span.text, self.width):
                 size = span.width if whole else cell_len(text)
                 if self.used and self.used + size > self.width:
-                    cut += 1
-                    self.begin(Start(span.position, part, cut, soft=True))
+                    self.begin(Start(*place, cut, word=False, soft=True))
                 self.line.append(Span(span.position, text, size, span.part))
                 self.used += size
+                cut += 1
 
 
 def _opens(text: str) -> bool:

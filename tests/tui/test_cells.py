@@ -1,5 +1,6 @@
 import unicodedata
 from ast import literal_eval
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def test_tokens_together_have_the_text_of_all_their_bytes(pieces):
 def test_characters_cut_between_tokens_are_put_together(text, cuts):
     data = text.encode(errors="ignore")
     edges = [0, *sorted(cut for cut in cuts if cut <= len(data)), len(data)]
-    pieces = [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [data[a:b] for a, b in pairwise(edges)]
     assert "".join(decode_each(pieces)) == data.decode()
 
 
