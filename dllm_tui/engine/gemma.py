@@ -30,7 +30,8 @@ class CanvasNetwork(nn.Module):
         super().__init__()
         self.config = config
         self.decoder = DiffusionGemmaDecoderModel(config)
-        self.encoder = DiffusionGemmaEncoderTextModel(config.text_config)
+        text: Any = config.text_config
+        self.encoder = DiffusionGemmaEncoderTextModel(text)
         for name, parameter in self.decoder.named_parameters():
             path, _, leaf = name.rpartition(".")
             if not path.startswith("self_conditioning"):
@@ -93,9 +94,7 @@ class CanvasBackbone:
         self.context_length = int(text.max_position_embeddings)
         self.softcap = float(text.final_logit_softcapping)
         self.window = int(text.sliding_window)
-        self.windows = [
-            self.window if kind == "sliding_attention" else None for kind in text.layer_types
-        ]
+        self.windows = [self.window if kind == "sliding_attention" else None for kind in text.layer_types]
 
     def new_cache(self, capacity: int) -> LayeredCache:
         """An empty cache for up to ``capacity`` positions."""

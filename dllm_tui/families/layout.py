@@ -4,8 +4,9 @@ A family file is mostly a :class:`Layout`: which architectures it answers to, wh
 loaded into, and where each tensor goes. The maps are plain functions of names and numbers.
 """
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from dllm_tui.errors import CheckpointError
@@ -32,16 +33,16 @@ class Config:
         value = self.fields.get(name)
         return default if value is None else value
 
-    def integer(self, name: str) -> int:
-        """A whole number above zero.
+    def integer(self, name: str, least: int = 1) -> int:
+        """A whole number of at least ``least``.
 
         Raises:
             CheckpointError: it is missing or something else.
         """
         value = self.fields.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**31:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
             raise CheckpointError(
-                f"{self.source}: {name} is {self._shown(name)}, not a whole number above zero"
+                f"{self.source}: {name} is {self._shown(name)}, not a whole number of at least {least}."
             )
         return value
 
@@ -53,7 +54,7 @@ class Config:
         """
         value = self.fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise CheckpointError(f"{self.source}: {name} is {self._shown(name)}, not a number above zero")
+            raise CheckpointError(f"{self.source}: {name} is {self._shown(name)}, not a number above zero.")
         return float(value)
 
     def expect(self, **wanted: object) -> None:
@@ -65,7 +66,7 @@ class Config:
         for name, value in wanted.items():
             if self.fields.get(name) != value:
                 raise CheckpointError(
-                    f"{self.source}: {name} is {self._shown(name)}; only {value!r} is implemented",
+                    f"{self.source}: {name} is {self._shown(name)}; only {value!r} is implemented.",
                     UNKNOWN_VARIANT,
                 )
 
@@ -78,7 +79,7 @@ class Config:
         for name in names:
             if self.fields.get(name):
                 raise CheckpointError(
-                    f"{self.source}: {name} is {self._shown(name)}, which is not implemented",
+                    f"{self.source}: {name} is {self._shown(name)}, which is not implemented.",
                     UNKNOWN_VARIANT,
                 )
 
@@ -106,8 +107,8 @@ class Place:
     target: str
     at: Index = ()
     """The part of the target that is written; all of it by default."""
-    rows: slice = slice(None)
-    """The rows of the tensor that go there; all by default."""
+    rows: tuple[int, int] | None = None
+    """First and last (excluded) of the tensor's rows that go there; all by default."""
 
 
 Placing: TypeAlias = Callable[[str, Network], tuple[Place, ...]]
@@ -132,17 +133,50 @@ class Layout:
     network: Callable[[Config], Network]
     """The config map. Refuses variants that aren't implemented."""
     place: Placing = same_names
-    when: Callable[[Config, str], bool] = lambda config, name: True
-    """Tells apart families that share an architecture, by config and the checkpoint's name (lower case)."""
-    settle: Callable[[Config, Family], Family] = lambda config, family: family
-    """The family as this checkpoint has it: its block size, mostly."""
+    named: str = ""
+    """A pattern in the checkpoint's name, which alone tells some families apart; lower case."""
+    marked: tuple[str, ...] = ()
+    """Config fields that tell as much: one of them is enough."""
+    block_field: str | None = None
+    """The config field with the block that the checkpoint was trained on."""
     mask_tokens: tuple[str, ...] = ()
     """Names of the mask in the tokenizer, asked where the config has no ``mask_token_id``."""
     mask_id: int | None = None
-    """The mask of the published checkpoints, for files that have neither."""
+    """The mask of the published checkpoints, for files that have neither; counts from the end of the
+    vocabulary where it is negative."""
     stop_tokens: tuple[str, ...] = ()
     """Tokens that end an answer besides the config's ``eos_token_id``."""
+    tokenizer: str | None = None
+    """Hub id of the tokenizer, for checkpoints that come without one."""
     chat_template: str | None = None
     """Used instead of the checkpoint's own, where that one has faults or is not there."""
     template_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the checkpoint's own template is told besides the messages."""
+
+    def answers(self, config: Config, name: str) -> bool:
+        """Whether a checkpoint is of this family.
+
+        Args:
+            config: the checkpoint's.
+            name: its hub id or the name of its directory.
+        """
+        if config.architecture not in self.architectures:
+            return False
+        told = not self.named and not self.marked
+        told = told or any(name in config.fields for name in self.marked)
+        return told or bool(self.named and re.search(self.named, name.lower()))
+
+    def settled(self, config: Config) -> Family:
+        """The family as this checkpoint has it: with the block that it was trained on.
+
+        Raises:
+            CheckpointError: the config says nothing about that, and has to.
+        """
+        if self.block_field is None:
+            return self.family
+        block = config.integer(self.block_field)
+        defaults = self.family.defaults
+        if self.family.grid == defaults.block_size:  # otherwise the grid's blocks are decoded in parts
+            steps = block if defaults.steps == defaults.block_size else defaults.steps
+            defaults = defaults.replace(block_size=block, steps=steps)
+        return replace(self.family, grid=block, defaults=defaults)

@@ -33,7 +33,7 @@ def dense(config: Config, kind: str, **options: Any) -> Network:
     """
     config.expect(hidden_act="silu")
     config.refuse("use_sliding_window", "mlp_bias")
-    shape: dict[str, Any] = {name: config.integer(name) for name in _SHAPE}
+    shape: dict[str, Any] = {name: config.integer(name) for name in _SHAPE if name not in options}
     if head := config.get("head_dim"):
         shape["head_dim"] = head
     return Network(
@@ -67,9 +67,10 @@ def qwen3_moe(config: Config, **options: Any) -> Network:
     Raises:
         CheckpointError: a field is missing, or asks for what this class doesn't do.
     """
-    experts = {name: config.integer(name) for name in ("num_experts", "num_experts_per_tok")}
-    if "moe_intermediate_size" not in options:
-        experts["moe_intermediate_size"] = config.integer("moe_intermediate_size")
+    if config.get("decoder_sparse_step", 1) != 1:
+        config.expect(decoder_sparse_step=1)
+    sizes = ("num_experts", "num_experts_per_tok", "moe_intermediate_size")
+    experts = {name: config.integer(name) for name in sizes if name not in options}
     return dense(config, "Qwen3MoeForCausalLM", **experts, **options)
 
 
