@@ -9,7 +9,7 @@ and every cell that changed; cells beyond the former length are new and masked, 
 are gone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -120,6 +120,8 @@ class Turn(Event, frozen=True, kw_only=True, tag="turn"):
     run: Count | None = None
     """The run that produced this answer."""
     replaces: Count | None = None
+    at: Seconds | None = None
+    """When it was said, in seconds since 1970, UTC; ``None`` where that isn't known."""
 
 
 class RunStart(Event, frozen=True, kw_only=True, tag="run"):
@@ -133,6 +135,8 @@ class RunStart(Event, frozen=True, kw_only=True, tag="run"):
     """The seed in force (a drawn one if the knob was unset)."""
     lane: str | None = None
     """Label, where several runs are shown beside each other."""
+    at: Seconds | None = None
+    """When it began, in seconds since 1970, UTC; ``None`` where that isn't known."""
 
 
 class BlockStart(Event, frozen=True, kw_only=True, tag="block"):
@@ -263,6 +267,12 @@ def decode(line: bytes | str) -> AnyEvent:
         msgspec.DecodeError: not JSON, or not an event of this schema; the message names the field.
     """
     return _decoder.decode(line)
+
+
+def text_of(token_ids: Iterable[int | None], pieces: Mapping[int, bytes], special: Collection[int]) -> str:
+    """The text of some tokens; masks and control tokens are left out, broken UTF-8 becomes U+FFFD."""
+    parts = [pieces.get(i, b"") for i in token_ids if i is not None and i not in special]
+    return b"".join(parts).decode("utf-8", errors="replace")
 
 
 class Canvas:

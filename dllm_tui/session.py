@@ -5,13 +5,20 @@ The engine is behind a port, :class:`Host`: requests, knob turns and cancel go d
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
 
-from dllm_tui.events import AnyEvent, Done, Error, ModelInfo, Pieces
+from dllm_tui.conversation import Conversation, Recorder
+from dllm_tui.errors import DllmError, TraceError
+from dllm_tui.events import AnyEvent, Done, Error, ModelInfo, Pieces, Turn, text_of
 from dllm_tui.knobs import Knobs, LiveKnobs
+from dllm_tui.settings import Settings
+from dllm_tui.trace import SUFFIX
+from dllm_tui.trace import chats as chat_files
+from dllm_tui.trace.writer import Writer
 
 Sink = Callable[[AnyEvent], None]
 """Gets every event of a run, on the engine's thread, before the interface can see it."""
@@ -87,8 +94,7 @@ class Run:
 
     def text(self, token_ids: Sequence[int | None]) -> str:
         """The text of some tokens, control tokens left out; broken UTF-8 becomes U+FFFD."""
-        parts = [self.pieces.get(i, b"") for i in token_ids if i is not None and i not in self.special]
-        return b"".join(parts).decode("utf-8", errors="replace")
+        return text_of(token_ids, self.pieces, self.special)
 
 
 class Host(Protocol):
@@ -115,3 +121,281 @@ class Host(Protocol):
     def close(self) -> None:
         """Cancel what runs and free the model; returns within about a second."""
         ...
+
+
+MAX_PROMPT = 1_000_000
+"""Longest prompt that is taken, in characters: far above any context, and a trace line holds it."""
+
+
+class SessionError(DllmError):
+    """What was asked for makes no sense now: an empty prompt, or nothing to answer again."""
+
+
+class Session:
+    """A conversation with a model: sends prompts, keeps turns, records what happens.
+
+    Call from one thread. Answers are taken in on the engine's thread, before the interface can see that
+    they are done: whatever becomes of the interface, they are kept.
+
+    Args:
+        host: owns the model, which may still be loading.
+        settings: knobs and system prompt come from here.
+        history: directory of chats; ``None`` keeps nothing.
+        recorders: get every event too.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        settings: Settings,
+        *,
+        history: Path | None = None,
+        recorders: Sequence[Recorder] = (),
+    ) -> None:
+        self.host = host
+        self.notices: list[Error] = []
+        """What people should know besides the runs' own events; only ever grows."""
+        self._settings = settings
+        self._history = history
+        self._recorders = recorders
+        self._defaults = host.state.defaults
+        self._live = LiveKnobs(settings.turned(self._defaults))
+        self._chat = self._conversation()
+        self._run: Run | None = None
+        self._ending: Run | None = None
+        """The last run of a chat that was left."""
+
+    # What stands
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The conversation. An answer that is being made again stays until the new one is there."""
+        return tuple(self._chat.turns)
+
+    @property
+    def run(self) -> Run | None:
+        """The present chat's last generation in this session."""
+        return self._run
+
+    @property
+    def running(self) -> bool:
+        """Whether an answer is being written."""
+        return self._run is not None and not self._run.ended
+
+    @property
+    def events(self) -> Mapping[int, Sequence[AnyEvent]]:
+        """Events of the runs that the turns name."""
+        return self._chat.events
+
+    @property
+    def title(self) -> str:
+        """The first prompt in one line; empty for a new chat."""
+        return next((chat_files.title(turn.text) for turn in self.turns if turn.role == "user"), "")
+
+    @property
+    def id(self) -> str:
+        """The present chat's name on disk; empty where it has no file."""
+        return self._chat.file.path.stem if self._chat.file else ""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether chats are kept."""
+        return self._history is not None
+
+    @property
+    def model_name(self) -> str:
+        """Of the model that is ready, else of the one that answered last."""
+        model = self.host.state.model or self._chat.model
+        return model.id if model else ""
+
+    @property
+    def knobs(self) -> Knobs:
+        """The knobs in force.
+
+        A model that has just become ready brings its own defaults; what a person set or turned stays.
+        """
+        state = self.host.state
+        if state.model and state.defaults is not self._defaults:
+            before = self._settings.turned(self._defaults).to_dict()
+            turned = {
+                name: value for name, value in self._live.now.to_dict().items() if value != before[name]
+            }
+            self._defaults = state.defaults
+            self._live.turn(**self._settings.turned(self._defaults).to_dict() | turned)
+        return self._live.now
+
+    def turn(self, **changes: object) -> Knobs:
+        """Turn knobs; a run that goes on follows from its next step or block.
+
+        Raises:
+            KnobError: unknown, or out of range; nothing is changed then.
+        """
+        _ = self.knobs
+        return self._live.turn(**changes)
+
+    # What can be done
+
+    def send(self, text: str) -> Run:
+        """Ask, and let the model answer. A prompt that got no answer (it failed) gives way to this one.
+
+        Raises:
+            SessionError: the prompt is empty or too long, or an answer is being written.
+        """
+        text = self._checked(text)
+        chat = self._chat
+        if not chat.turns and self._settings.system:
+            chat.take(Turn(role="system", text=self._settings.system))
+        unanswered = bool(chat.turns) and chat.turns[-1].role == "user"
+        chat.take(Turn(role="user", text=text, replaces=len(chat.turns) - 1 if unanswered else None))
+        return self._answer()
+
+    def regenerate(self) -> Run:
+        """Answer the last prompt again; the former answer gives way when the new one is there.
+
+        Raises:
+            SessionError: nothing was asked yet, or an answer is being written.
+        """
+        self._idle()
+        return self._answer(self._last_prompt() + 1)
+
+    def edit_last(self, text: str) -> Run:
+        """Replace the last prompt and what came after it, and let the model answer.
+
+        Raises:
+            SessionError: as :meth:`send`, or nothing was asked yet.
+        """
+        text = self._checked(text)
+        self._chat.take(Turn(role="user", text=text, replaces=self._last_prompt()))
+        return self._answer()
+
+    def stop(self) -> None:
+        """Ask the running generation to end; what it has written so far is kept as the answer."""
+        if self._run:
+            self._run.cancel()
+
+    def new(self) -> None:
+        """Begin a new chat; an answer that is being written ends, and is kept in its own chat."""
+        self._leave()
+
+    def resume(self, chat: str) -> None:
+        """Go on with a chat that was kept.
+
+        Args:
+            chat: its ``id``, from :meth:`chats`.
+
+        Raises:
+            TraceError: it can't be read, or is open in another dllm-chat. The present chat stays.
+        """
+        path = self._path(chat)
+        if self._chat.file and self._chat.file.path == path:
+            return
+        if self._ending:
+            self._ending.wait(1.0)  # the chat that was left may be this one: it is closed then
+        past = chat_files.load(path)
+        file = Writer(path, append=True, known=past.known)
+        self._leave()
+        self._chat.go_on(past, file)
+
+    def chats(self) -> list[chat_files.Chat]:
+        """The chats that were kept, the one used last first.
+
+        Raises:
+            TraceError: their directory can't be read.
+        """
+        return chat_files.listing(self._history) if self._history else []
+
+    def delete(self, chat: str) -> None:
+        """Remove a chat for good; if it is the present one, a new one begins.
+
+        Raises:
+            TraceError: it may not be removed.
+        """
+        path = self._path(chat)
+        if self._chat.file and self._chat.file.path == path:
+            self._leave()
+        chat_files.delete(path)
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Stop, give the running answer ``timeout`` seconds to be kept, and close the files."""
+        self._leave()
+        if self._ending:
+            self._ending.wait(timeout)
+        for recorder in self._recorders:
+            recorder.close()
+
+    # How
+
+    def _answer(self, end: int | None = None) -> Run:
+        """Let the model answer the turns up to ``end``; the answer replaces what stands there."""
+        chat = self._chat
+        turns = chat.turns[:end]
+        start = self._fit(turns)
+        messages = [Message(turn.role, turn.text) for turn in (*turns[: _first(turns)], *turns[start:])]
+        _ = self.knobs
+        index, sink = chat.answer(turns, start, self._live)
+        self._run = self.host.generate(messages, self._live, sinks=[sink], index=index)
+        return self._run
+
+    def _fit(self, turns: Sequence[Turn]) -> int:
+        """Index of the first turn that is sent: the oldest are left out where the context is too short."""
+        chat, model, first = self._chat, self.host.state.model, _first(turns)
+        start = before = max(first, min(chat.start, len(turns) - 1))
+        if model is None or not model.context_length:
+            return start
+        room = model.context_length - min(self.knobs.max_new_tokens, model.context_length // 4)
+        prompts = [at for at in range(start + 1, len(turns)) if turns[at].role == "user"]
+        while prompts and chat.tokens(turns, start) > room:
+            start = prompts.pop(0)
+        if start != before:
+            chat.start = start
+            self.notices.append(
+                Error(
+                    message=f"The conversation fills the model's context of {model.context_length} tokens: "
+                    f"its oldest {start - first} messages are no longer sent.",
+                    hint="A new chat has the whole context again.",
+                )
+            )
+        return start
+
+    def _conversation(self) -> Conversation:
+        history = self._history
+        return Conversation(
+            model=lambda: self.host.state.model,
+            create=(lambda: chat_files.create(history)) if history else None,
+            recorders=self._recorders,
+            report=lambda error: self.notices.append(Error(message=error.message, hint=error.hint)),
+        )
+
+    def _leave(self) -> None:
+        self.stop()
+        self._chat.leave()
+        self._ending = self._run or self._ending
+        self._chat, self._run = self._conversation(), None
+
+    def _idle(self) -> None:
+        if self.running:
+            raise SessionError("An answer is being written.", "Stop it first, or wait.")
+
+    def _checked(self, text: str) -> str:
+        self._idle()
+        if not text.strip():
+            raise SessionError("The prompt is empty.", "Type a question or a task.")
+        if len(text) > MAX_PROMPT:
+            raise SessionError(f"The prompt has {len(text):,} characters; {MAX_PROMPT:,} are the most.")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def _last_prompt(self) -> int:
+        for at in reversed(range(len(self._chat.turns))):
+            if self._chat.turns[at].role == "user":
+                return at
+        raise SessionError("Nothing was asked yet.")
+
+    def _path(self, chat: str) -> Path:
+        if self._history is None:
+            raise TraceError("Chats are not kept in this session.", "Start without --no-history.")
+        return self._history / f"{Path(chat).name}{SUFFIX}"
+
+
+def _first(turns: Sequence[Turn]) -> int:
+    """Index of the first turn that is no system prompt."""
+    return 1 if turns and turns[0].role == "system" else 0

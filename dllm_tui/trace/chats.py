@@ -3,14 +3,26 @@
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from dllm_tui.errors import TraceError
-from dllm_tui.events import SCHEMA_VERSION, AnyEvent, Header, Pieces, RunStart, Turn, decode
+from dllm_tui.events import (
+    SCHEMA_VERSION,
+    AnyEvent,
+    Canvas,
+    Done,
+    Header,
+    Pieces,
+    RunStart,
+    Step,
+    Turn,
+    decode,
+    text_of,
+)
 from dllm_tui.trace import MAX_LINE, SUFFIX
 from dllm_tui.trace.reader import read
 from dllm_tui.trace.writer import Writer
@@ -23,6 +35,7 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the list of chats."""
 
     path: Path
+    """Its file, whose stem is its :attr:`id`."""
     title: str
     """The first prompt in one line, cut to :data:`TITLE_LENGTH` characters; as typed, so escape it."""
     used: float
@@ -32,6 +45,18 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     problem: str = ""
     """Why it can't be opened; empty where it can."""
+
+    @property
+    def id(self) -> str:
+        """What it is called by."""
+        return self.path.stem
+
+    @property
+    def detail(self) -> str:
+        """When it was used last (local time), by which model, and how long it is."""
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.used))
+        parts = [when, self.problem] if self.problem else [when, self.model, f"{self.turns} messages"]
+        return " · ".join(part for part in parts if part)
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +69,10 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     """The first number that no run of the file has."""
     known: frozenset[int]
     """Ids whose bytes the file has under its last header."""
+    events: dict[int, Sequence[AnyEvent]]
+    """Events of the runs that the turns name; each has the bytes of all its tokens."""
+    interrupted: tuple[AnyEvent, ...] = ()
+    """What would have ended an answer that a crash cut off: its ``done`` and its turn."""
 
 
 def create(directory: Path) -> Writer:
@@ -77,21 +106,36 @@ def load(path: Path) -> Past:
     Raises:
         TraceError: as :func:`dllm_tui.trace.reader.read`.
     """
-    header, turns, next_run, known = Header(), list[Turn](), 0, set[int]()
+    header, turns, next_run = Header(), list[Turn](), 0
+    pieces, special = dict[int, bytes](), list[int]()
+    runs = dict[int, list[AnyEvent]]()
     for event in read(path):
         match event:
             case Header():
                 header = event
-                known.clear()
+                pieces.clear()
+                special.clear()
             case Turn():
                 turns = follow(turns, event)
             case RunStart():
                 next_run = max(next_run, event.run + 1)
+                before = Pieces(run=event.run, pieces=dict(pieces), special=tuple(special))
+                runs[event.run] = [event, before]
             case Pieces():
-                known.update(event.pieces)
+                pieces.update(event.pieces)
+                special.extend(event.special)
+                runs[event.run].append(event)
             case _:
-                pass
-    return Past(header=header, turns=tuple(turns), next_run=next_run, known=frozenset(known))
+                runs[event.run].append(event)
+    named = {turn.run for turn in turns}
+    return Past(
+        header=header,
+        turns=tuple(turns),
+        next_run=next_run,
+        known=frozenset(pieces),
+        events={run: events for run, events in runs.items() if run in named},
+        interrupted=_interrupted(turns, runs.get(next_run - 1, [])),
+    )
 
 
 def follow(turns: list[Turn], turn: Turn) -> list[Turn]:
@@ -115,6 +159,29 @@ def title(text: str) -> str:
     """A prompt as one line of at most :data:`TITLE_LENGTH` printable characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * TITLE_LENGTH]).split())
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
+
+
+def _interrupted(turns: list[Turn], events: list[AnyEvent]) -> tuple[AnyEvent, ...]:
+    """The end that a chat's last run should have had, if it has none and had come to a text."""
+    if not turns or turns[-1].role != "user" or not events or isinstance(events[-1], Done):
+        return ()
+    canvas, pieces, last = Canvas(), dict[int, bytes](), None
+    special = set[int]()
+    for event in events:
+        if isinstance(event, Step):
+            canvas.apply(event)
+            last = event
+        elif isinstance(event, Pieces):
+            pieces.update(event.pieces)
+            special.update(event.special)
+    ids = tuple(token for token in canvas.cells if token is not None)
+    text = text_of(ids, pieces, special)
+    if not text or last is None:
+        return ()
+    done = Done(
+        run=last.run, reason="cancelled", token_ids=ids, tokens=len(ids), nfe=last.nfe, seconds=last.t
+    )
+    return done, Turn(role="assistant", text=text, run=last.run)
 
 
 _OUTLINE = re.compile(rb'\n(\{"type":"(?:header|turn)",[^\n]*)(?=\n)')

@@ -133,10 +133,6 @@ class _Check:
                 self._turn(event)
             case RunStart():
                 self._start(event)
-            case Pieces():
-                self._pieces.update(event.pieces)
-                if len(self._pieces) > MAX_PIECES:
-                    raise _BrokenError(f"more than {MAX_PIECES} tokens, which no vocabulary has")
             case _:
                 self._part(event)
 
@@ -157,13 +153,17 @@ class _Check:
         self._runs.add(event.run)
         self._open[event.run] = (0, 0.0)
 
-    def _part(self, event: BlockStart | Step | KnobChange | Commit | Error | Done) -> None:
+    def _part(self, event: BlockStart | Pieces | Step | KnobChange | Commit | Error | Done) -> None:
         if event.run not in self._open:
             state = "has ended" if event.run in self._runs else "has not begun"
             raise _BrokenError(f"{event.type} of run {event.run}, which {state}")
         match event:
             case Step():
                 self._step(event)
+            case Pieces():
+                self._pieces.update(event.pieces)
+                if len(self._pieces) > MAX_PIECES:
+                    raise _BrokenError(f"more than {MAX_PIECES} tokens, which no vocabulary has")
             case BlockStart() | Commit() if event.start > event.end:
                 raise _BrokenError(f"a block from {event.start} to {event.end}")
             case Done():
