@@ -30,8 +30,13 @@ class _Generation(Extension):
 class _PublicNamespace(Namespace):
     """``namespace()`` without names that begin with an underscore, which could reach Python's internals."""
 
+    def __init__(self, **names: Any) -> None:
+        super().__init__()
+        for name, value in names.items():
+            self[name] = value
+
     def __setitem__(self, name: str, value: Any) -> None:
-        if str(name).startswith("_"):
+        if name.startswith("_"):
             raise jinja2.TemplateError(f"the name {name!r} isn't allowed in a namespace")
         super().__setitem__(name, value)
 

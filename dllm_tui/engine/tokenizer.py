@@ -184,7 +184,7 @@ class ChatTokenizer:
 
 def _piece_style(backend: tokenizers.Tokenizer) -> tuple[bool, bool]:
     """Whether tokens are spelt in byte-level characters, and whether ``▁`` stands for a space."""
-    decoder = json.dumps(json.loads(backend.to_str()).get("decoder"), ensure_ascii=False)
+    decoder = repr(backend.decoder)
     return "ByteLevel" in decoder, "▁" in decoder
 
 
@@ -281,8 +281,7 @@ def from_directory(directory: Path, *, control: Sequence[str] = ()) -> ChatToken
     named = _named_tokens(_read_json(directory / "special_tokens_map.json")) | _named_tokens(config)
     try:
         if (directory / "tokenizer.json").is_file():
-            _read_text(directory / "tokenizer.json")
-            backend = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+            backend = tokenizers.Tokenizer.from_str(_read_text(directory / "tokenizer.json"))
         elif (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
             vocabulary = _read_json(directory / "vocab.json")
             lines = _read_text(directory / "merges.txt").splitlines()
@@ -290,13 +289,13 @@ def from_directory(directory: Path, *, control: Sequence[str] = ()) -> ChatToken
             backend = byte_level(vocabulary, merges, QWEN2, [], name)
         else:
             return None
+        backend.no_truncation()
+        backend.no_padding()
+        _add_missing(backend, config, named, name)
     except CheckpointError:
         raise
-    except Exception as error:  # the library raises bare exceptions
+    except Exception as error:  # the library raises bare exceptions, and the files may hold anything
         raise broken(f"a file is damaged ({error})", name) from error
-    backend.no_truncation()
-    backend.no_padding()
-    _add_missing(backend, config, named, name)
     return ChatTokenizer(
         backend, name=name, template=_template(directory, config), named_tokens=named, control=control
     )
