@@ -72,9 +72,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mouse: Annotated[bool, Meta(description="Take the mouse; false leaves selecting to the terminal.")] = True
     history: Annotated[bool, Meta(description="Keep chats in the data directory.")] = True
     knobs: dict[str, Value] = {}
-    """Knobs that differ from the model's own defaults; ``preset`` may be among them."""
+    """Knobs that were set, in place of the model's own defaults."""
     keys: dict[str, str] = {}
     """Keys by action, in place of the action's own."""
+
+    def with_knobs(self, knobs: Mapping[str, Value]) -> "Settings":
+        """These settings with some knobs over them; a ``preset`` among those lies over what was set here."""
+        named = PRESETS.get(str(knobs.get("preset")), {})
+        single = {name: value for name, value in knobs.items() if name != "preset"}
+        return msgspec.structs.replace(self, knobs={**self.knobs, **named, **single})
 
     def turned(self, defaults: Knobs) -> Knobs:
         """A model's default knobs, with what the user set instead."""
@@ -99,7 +105,8 @@ def load(path: Path | None = None, environment: Mapping[str, str] = os.environ) 
         SettingsError: the file can't be read, or something in it or in the environment is not valid.
     """
     path = path or paths.config_file()
-    values, knobs, keys = dict[str, Any](), dict[str, Value](), dict[str, str]()
+    values, keys = dict[str, Any](), dict[str, str]()
+    knobs, nearer = dict[str, Value](), dict[str, Value]()
     for key, value in _read(path).items():
         if key == "knobs":
             for name, setting in _table(value, key, path).items():
@@ -115,13 +122,13 @@ def load(path: Path | None = None, environment: Mapping[str, str] = os.environ) 
             continue
         name = variable.removeprefix(PREFIX).lower()
         if name in KNOBS or name == "preset":
-            knobs[name] = _knob(name, text, where=f"environment: {variable}")
+            nearer[name] = _knob(name, text, where=f"environment: {variable}")
         elif name in _FIELDS:
             values[name] = check(name, text, where=f"environment: {variable}", strict=False)
         else:
             names = [PREFIX + name.upper() for name in (*_FIELDS, *KNOBS, "preset")] + sorted(_PLACES)
             raise SettingsError(f"environment: there is no setting {variable}; {_nearest(variable, names)}")
-    return Settings(**values, knobs=knobs, keys=keys)
+    return Settings(**values, keys=keys).with_knobs(knobs).with_knobs(nearer)
 
 
 def save(key: str, value: object, path: Path | None = None) -> None:

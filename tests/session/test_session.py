@@ -337,7 +337,7 @@ def test_one_long_prompt_is_the_models_to_refuse():
 
 def test_knobs_come_from_settings_over_the_models_own():
     host = FakeHost(model=None)
-    session = Session(host, Settings(knobs={"preset": "draft", "seed": 3}))
+    session = Session(host, Settings().with_knobs({"preset": "draft", "seed": 3}))
     assert session.knobs == Knobs(steps=4, seed=3)
     session.turn(threshold=0.9 - 0.4)
     host.ready(MODEL, Knobs(policy="streaming", steps=16, threshold=0.8))
