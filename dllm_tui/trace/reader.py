@@ -177,16 +177,18 @@ class _Check:
         if event.nfe < nfe or event.t < t:
             raise _BrokenError(f"step {event.nfe} at {event.t:g} s comes after step {nfe} at {t:g} s")
         self._open[event.run] = (event.nfe, event.t)
+        ids, length = set[int | None](), event.length
         for cell in (*event.changes, *event.guesses):
-            if cell.position >= event.length:
-                raise _BrokenError(f"position {cell.position} is outside the canvas of {event.length} cells")
-        self._tokens(change.token_id for change in event.changes if change.token_id is not None)
+            if cell.position >= length:
+                raise _BrokenError(f"position {cell.position} is outside the canvas of {length} cells")
+            ids.add(cell.token_id)
         for guess in event.guesses:
-            self._tokens((guess.token_id, *(token for token, _ in guess.top)))
+            ids.update(dict(guess.top))
+        ids.discard(None)
+        self._tokens(ids)
 
-    def _tokens(self, ids: Iterable[int]) -> None:
-        if not self._pieces:
-            return  # a model without a tokenizer: its tokens have no text
-        for token in ids:
-            if token not in self._pieces:
-                raise _BrokenError(f"token {token} has no text: no pieces before name it")
+    def _tokens(self, ids: Iterable[int | None]) -> None:
+        """Whether all have their text; a model without a tokenizer has none for any."""
+        if self._pieces and not self._pieces.issuperset(ids):
+            token = next(token for token in ids if token not in self._pieces)
+            raise _BrokenError(f"token {token} has no text: no pieces before name it")

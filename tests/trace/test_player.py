@@ -1,5 +1,7 @@
 """The clock of a show: it never jumps, never leaves its range, and says the same whenever it is asked."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,9 +56,7 @@ OPERATION = st.one_of(
 
 
 @given(operations=st.lists(OPERATION, max_size=40), start=st.floats(0, 5), loop=st.booleans(), hold=SECONDS)
-def test_whatever_is_done_to_it(
-    operations: list[tuple[str, float]], start: float, loop: bool, hold: float
-):
+def test_whatever_is_done_to_it(operations: list[tuple[str, float]], start: float, loop: bool, hold: float):
     clock = Clock()
     show = player(clock, start=start, loop=loop, hold=hold)
     for name, value in operations:
@@ -187,12 +187,11 @@ def test_only_idle_time_is_shortened_and_what_is_left_out_is_told(times: list[fl
     whole, short = real_time(timeline), without_idling(timeline, longest)
     assert short.duration + short.left_out == pytest.approx(whole.duration)
     assert short.gaps == sum(
-        timeline.times[4 * run + 1] - timeline.times[4 * run] > longest + 1e-12 for run in range(1, len(times))
+        timeline.times[4 * run + 1] - timeline.times[4 * run] > longest + 1e-12
+        for run in range(1, len(times))
     )
     for event in range(1, len(timeline)):
-        took, shown = (
-            course.times[event] - course.times[event - 1] for course in (whole, short)
-        )
+        took, shown = (course.times[event] - course.times[event - 1] for course in (whole, short))
         assert shown == pytest.approx(min(took, longest) if timeline.idle[event] else took, abs=1e-6)
 
 
@@ -200,7 +199,7 @@ def test_step_by_step_every_step_stands_equally_long():
     timeline = Timeline(sample.session())
     course = step_by_step(timeline, 2.0)
     shown = [course.times[moment.event] for moment in timeline.moments]
-    assert {later - sooner for sooner, later in zip(shown, shown[1:], strict=False)} <= {2.0, 4.0}
+    assert {later - sooner for sooner, later in pairwise(shown)} <= {2.0, 4.0}
     assert course.duration == 2.0 * (len(timeline.moments) + 3)
 
 

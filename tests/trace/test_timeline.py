@@ -25,7 +25,9 @@ from tests.trace import sample
 PHASES = {"p": "prefill", "d": "denoise", "c": "commit"}
 
 
-def step(phase: str, length: int, *changes: tuple[int, int | None, str], block: int = 0, t: float = 0.0) -> Step:
+def step(
+    phase: str, length: int, *changes: tuple[int, int | None, str], block: int = 0, t: float = 0.0
+) -> Step:
     return Step(
         phase=PHASES[phase],  # type: ignore[arg-type]
         nfe=1,
@@ -116,7 +118,9 @@ def test_buckets_hold_every_moment_once(columns: int, steps: int, data: st.DataO
     buckets = line.buckets(columns, start)
     assert len(buckets) == min(columns, steps - start)
     if buckets:
-        assert [at for bucket in buckets for at in range(bucket.first, bucket.stop)] == list(range(start, steps))
+        assert [at for bucket in buckets for at in range(bucket.first, bucket.stop)] == list(
+            range(start, steps)
+        )
         sizes = {bucket.stop - bucket.first for bucket in buckets}
         assert max(sizes) - min(sizes) <= 1
         assert sum(bucket.committed for bucket in buckets) == steps - start
@@ -152,9 +156,7 @@ def test_it_grows_as_its_run_does():
 
 
 def test_lanes_that_overlap():
-    one, other = (
-        [event for event in sample.run(run) if not isinstance(event, KnobChange)] for run in (0, 1)
-    )
+    one, other = ([event for event in sample.run(run) if not isinstance(event, KnobChange)] for run in (0, 1))
     line = Timeline([event for pair in zip(one, other, strict=True) for event in pair])
     assert [moment.run for moment in line.moments] == [0, 1, 0, 1]
     assert [moment.committed for moment in line.moments] == [1, 1, 2, 2]
@@ -165,8 +167,15 @@ def test_lanes_that_overlap():
 
 def test_without_clock_times_a_prompt_comes_after_a_pause():
     line = Timeline(
-        [Header(), Turn(role="user", text=""), RunStart(), Done(reason="stop", seconds=2.0)]
-        + [Turn(role="assistant", text="", run=0), Turn(role="user", text=""), RunStart(run=1)]
+        [
+            Header(),
+            Turn(role="user", text=""),
+            RunStart(),
+            Done(reason="stop", seconds=2.0),
+            Turn(role="assistant", text="", run=0),
+            Turn(role="user", text=""),
+            RunStart(run=1),
+        ]
     )
     assert list(line.times) == [0, 0, 0, 2, 2, 2 + PAUSE, 2 + PAUSE]
     assert list(line.idle) == [True, True, True, False, True, True, True]
@@ -174,9 +183,16 @@ def test_without_clock_times_a_prompt_comes_after_a_pause():
 
 def test_clock_times_count_within_a_sitting():
     line = Timeline(
-        [Header(), Turn(role="user", text="", at=5000.0), RunStart(at=5001.0)]
-        + [Done(reason="stop", seconds=2.0), Turn(role="user", text="", at=5060.0)]
-        + [Header(), Turn(role="user", text="", at=9000.0), RunStart(run=1, at=9000.5)]
+        [
+            Header(),
+            Turn(role="user", text="", at=5000.0),
+            RunStart(at=5001.0),
+            Done(reason="stop", seconds=2.0),
+            Turn(role="user", text="", at=5060.0),
+            Header(),
+            Turn(role="user", text="", at=9000.0),
+            RunStart(run=1, at=9000.5),
+        ]
     )
     assert list(line.times) == [0, 0, 1, 3, 60, 60, 60 + PAUSE, 60.5 + PAUSE]
 

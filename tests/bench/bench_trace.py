@@ -1,0 +1,116 @@
+"""What it takes to open a long session: python -m tests.bench.bench_trace
+
+Writes a trace of 10,000 denoising steps, in blocks of 32 with five alternatives at every undecided position,
+and opens it: read, checked, indexed. Memory is the most that Python had allocated, in a second opening.
+"""
+
+import json
+import random
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+
+from dllm_tui.events import (
+    BlockStart,
+    Change,
+    Commit,
+    Done,
+    Guess,
+    Header,
+    Pieces,
+    RunStart,
+    Step,
+    Turn,
+    encode,
+)
+from dllm_tui.trace.archive import Archive
+
+STEPS = 10_000
+PER_RUN = 500
+BLOCK = 32
+WORDS = 2000
+
+
+def write(path: Path, steps: int = STEPS) -> None:
+    """A session of so many steps."""
+    draw = random.Random(1)
+    word = lambda: draw.randrange(WORDS)  # noqa: E731 (a name for a call that is everywhere below)
+    share = lambda: round(draw.random(), 6)  # noqa: E731
+    with path.open("wb") as file:
+
+        def add(event: object) -> None:
+            file.write(encode(event) + b"\n")  # type: ignore[arg-type]
+
+        add(Header(app="bench"))
+        pieces = Pieces(pieces={number: b" w%d" % number for number in range(WORDS)})
+        for run, first in enumerate(range(0, steps, PER_RUN)):
+            add(Turn(role="user", text="Go on."))
+            add(RunStart(run=run))
+            if run == 0:
+                add(pieces)
+            masked, block, nfe = list[int](), -1, 0
+            for _ in range(first, min(first + PER_RUN, steps)):
+                if not masked:
+                    block += 1
+                    masked = list(range(block * BLOCK, (block + 1) * BLOCK))
+                    add(BlockStart(run=run, block=block, start=masked[0], end=masked[-1] + 1))
+                taken = tuple(
+                    Change(position=at, token_id=word(), confidence=share())
+                    for at in masked[: draw.choice([1, 1, 2, 2, 3])]
+                )
+                del masked[: len(taken)]
+                nfe += 1
+                add(
+                    Step(
+                        run=run,
+                        phase="denoise",
+                        block=block,
+                        nfe=nfe,
+                        t=nfe * 0.02,
+                        seconds=0.02,
+                        length=(block + 1) * BLOCK,
+                        changes=tuple(
+                            Change(position=at, token_id=word(), confidence=share()) for at in taken
+                        ),
+                        guesses=tuple(
+                            Guess(
+                                position=at,
+                                token_id=word(),
+                                confidence=share(),
+                                entropy=share(),
+                                top=tuple((word(), share()) for _ in range(5)),
+                            )
+                            for at in masked
+                        ),
+                    )
+                )
+                if not masked:
+                    add(Commit(run=run, block=block, start=block * BLOCK, end=(block + 1) * BLOCK))
+            add(Done(run=run, reason="length", seconds=nfe * 0.02))
+
+
+def measure(steps: int = STEPS) -> dict[str, float]:
+    """Open such a session; what it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "long.jsonl"
+        write(path, steps)
+        wall, cpu = time.perf_counter(), time.process_time()
+        with Archive(path) as archive:
+            moments = len(archive.timeline.moments)
+            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        tracemalloc.start()
+        with Archive(path):
+            memory = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return {
+            "steps": moments,
+            "seconds": wall,
+            "cpu_seconds": cpu,
+            "mebibytes": memory / (1 << 20),
+            "file_mebibytes": path.stat().st_size / (1 << 20),
+        }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(), indent=2))
