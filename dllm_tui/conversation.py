@@ -86,9 +86,12 @@ class Conversation:
         self.events = dict(past.events)
         for event in past.interrupted:
             self.take(event)
+        self._began = False  # a new sitting has a header of its own
 
     def take(self, event: AnyEvent) -> None:
-        """Record an event; a turn joins the conversation."""
+        """Record an event, with the time of day; a turn joins the conversation."""
+        if isinstance(event, Turn | RunStart):
+            event = msgspec.structs.replace(event, at=round(time.time(), 3))
         with self._lock:
             model = self._model()
             if not self._began or (model and model != self.model):
