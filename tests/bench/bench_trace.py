@@ -70,9 +70,7 @@ def write(path: Path, steps: int = STEPS) -> None:
                         t=nfe * 0.02,
                         seconds=0.02,
                         length=(block + 1) * BLOCK,
-                        changes=tuple(
-                            Change(position=at, token_id=word(), confidence=share()) for at in taken
-                        ),
+                        changes=taken,
                         guesses=tuple(
                             Guess(
                                 position=at,
