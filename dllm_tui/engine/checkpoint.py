@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dllm_tui.engine.shards import Entry, Shard
@@ -140,3 +141,17 @@ class Tensors:
     def pieces(self, name: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, Tensor]]:
         """Some rows of a tensor, a few at a time; see :meth:`dllm_tui.engine.shards.Shard.pieces`."""
         return self._shards[name].pieces(name, first, last)
+
+    def read(self, name: str, dtype: torch.dtype) -> Tensor:
+        """A whole tensor, converted piece by piece."""
+        whole = torch.empty(self.entries[name].shape or (1,), dtype=dtype)
+        for row, rows in self.pieces(name):
+            whole[row : row + len(rows)] = rows
+        return whole.view(self.entries[name].shape)
+
+    def equal(self, name: str, other: str) -> bool:
+        """Whether two tensors hold the same values."""
+        if self.entries[name].shape != self.entries[other].shape:
+            return False
+        pairs = zip(self.pieces(name), self.pieces(other), strict=False)
+        return all(torch.equal(rows, others) for (_, rows), (_, others) in pairs)

@@ -44,6 +44,16 @@ class Repository:
         with self._explained():
             return Path(hf_hub_download(self.id, "config.json", **self._options())).parent
 
+    def tokenizer(self) -> Path:
+        """The directory with the repository's tokenizer.
+
+        Raises:
+            StoreError: a file can't be fetched.
+        """
+        with self._explained():
+            options: dict[str, Any] = self._options()
+            return Path(snapshot_download(self.id, allow_patterns=["*.json", "merges.txt"], **options))
+
     def fetch(self, progress: Progress | None = None) -> Path:
         """The directory with everything that is needed.
 

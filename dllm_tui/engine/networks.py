@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,27 +141,26 @@ class Filling:
             CheckpointError: a tensor is unknown, missing, there twice, of a wrong shape, or not finite.
         """
         done = 0
-        # Tied names come last, to be compared with what they are tied to.
-        for name in sorted(tensors.entries, key=lambda name: name in self.tied):
-            for place in self.place(name, self.network):
-                if place.target in self.tied:
-                    self._compare(tensors, name, place)
-                else:
+        repeated = repeats(tensors, self.place, self.network, self.tied)
+        for name, entry in tensors.entries.items():
+            if name not in repeated:
+                for place in self.place(name, self.network):
                     self._take(tensors, name, place)
-            done += tensors.entries[name].size
+            done += entry.size
             if progress:
                 progress(done / max(1, tensors.size))
         for name, tensor in self.targets.items():
             if self._filled.get(name, 0) < tensor.numel():
-                part = "partly " if name in self._filled else ""
-                raise CheckpointError(f"The checkpoint {part}lacks a tensor: nothing fills {name!r}.", MISFIT)
+                part = "a part of " if name in self._filled else ""
+                raise CheckpointError(f"The checkpoint is incomplete: nothing fills {part}{name!r}.", MISFIT)
 
     def _take(self, tensors: Tensors, name: str, place: Place) -> None:
         said = f"{tensors.where(name)}: tensor {name!r}"
-        target = self.targets.get(place.target)
+        wanted_name = self.tied.get(place.target, place.target)
+        target = self.targets.get(wanted_name)
         if target is None:
             raise CheckpointError(f"{said} isn't known.", MISFIT)
-        spot = f"{place.target}{place.at}"
+        spot = f"{wanted_name}{place.at}"
         if spot in self._placed:
             raise CheckpointError(f"{said} goes where {self._placed[spot]!r} went already.", MISFIT)
         self._placed[spot] = name
@@ -179,17 +178,28 @@ class Filling:
         with torch.no_grad():
             for row, rows in tensors.pieces(name, first, last):
                 view.reshape(-1, *view.shape[1:])[row - first : row - first + len(rows)].copy_(rows)
-        self._filled[place.target] = self._filled.get(place.target, 0) + math.prod(wanted)
+        self._filled[wanted_name] = self._filled.get(wanted_name, 0) + math.prod(wanted)
 
-    def _compare(self, tensors: Tensors, name: str, place: Place) -> None:
-        target = self.targets[self.tied[place.target]]
-        same = tensors.entries[name].shape == tuple(target.shape) and all(
-            torch.equal(target[row : row + len(rows)], rows.to(target.device, target.dtype))
-            for row, rows in tensors.pieces(name)
-        )
-        if not same:
+
+def repeats(tensors: Tensors, place: Placing, network: Network, tied: Mapping[str, str]) -> set[str]:
+    """Tensors of the checkpoint that say again what one says that they are tied to.
+
+    Args:
+        tensors: of the checkpoint.
+        place: the tensor-name map.
+        network: class and config.
+        tied: names in the network that are other names of a parameter, and its first name.
+
+    Raises:
+        CheckpointError: they are there and differ.
+    """
+    origin = {spot.target: name for name in tensors.entries for spot in place(name, network)}
+    found = {origin[alias]: origin[name] for alias, name in tied.items() if {alias, name} <= origin.keys()}
+    for name, other in found.items():
+        if not tensors.equal(name, other):
             raise CheckpointError(
-                f"{tensors.where(name)}: tensor {name!r} differs from {self.tied[place.target]!r}, "
-                "though config.json says that they are one (tie_word_embeddings).",
-                "If the checkpoint has a head of its own, set tie_word_embeddings to false in config.json.",
+                f"{tensors.where(name)}: tensor {name!r} differs from {other!r}, though config.json says "
+                "that they are one (tie_word_embeddings).",
+                "If the model has a head of its own, set tie_word_embeddings to false in config.json.",
             )
+    return set(found)

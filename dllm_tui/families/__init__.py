@@ -1,5 +1,7 @@
 """Families of diffusion language models: one small file each, mostly declarations. No torch here."""
 
+import re
+
 from dllm_tui.errors import CheckpointError
 from dllm_tui.families import (
     a2d,
@@ -67,4 +69,24 @@ def layout_for(config: Config, name: str = "", family: str | None = None) -> Lay
         f"{config.source}: {shown} is not a diffusion model that is known here{known}.",
         "Run `dllm-chat models` for those that are. An autoregressive model can be turned into one with "
         "`dllm-chat adapt`.",
+    )
+
+
+def layout_for_gguf(architecture: str, name: str) -> Layout:
+    """The layout of a GGUF file.
+
+    Args:
+        architecture: as llama.cpp calls it.
+        name: of the file, which alone tells some families apart.
+
+    Raises:
+        CheckpointError: no family answers to it.
+    """
+    for layout in LAYOUTS:
+        if layout.gguf == architecture and (not layout.named or re.search(layout.named, name.lower())):
+            return layout
+    known = ", ".join(sorted({layout.gguf for layout in LAYOUTS if layout.gguf}))
+    raise CheckpointError(
+        f"{name}: {architecture} is not a diffusion model that is known here as a GGUF file.",
+        f"Known are {known}; others load from safetensors.",
     )

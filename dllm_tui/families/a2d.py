@@ -58,6 +58,6 @@ LAYOUT = Layout(
     network=network,
     mask_tokens=("<|mask|>",),
     stop_tokens=("<|im_end|>", "<|eot_id|>"),
-    template_options={"enable_thinking": False},
+    template_preamble="{%- set enable_thinking = false %}",
 )
 BD3LM_LAYOUT = replace(LAYOUT, family=BD3LM, named="bd3lm")

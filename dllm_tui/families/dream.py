@@ -57,6 +57,7 @@ LAYOUT = Layout(
     network=network,
     mask_tokens=("<|mask|>",),
     mask_id=151666,
+    gguf="dream",
     stop_tokens=("<|im_end|>", "<|endoftext|>", "<|dlm_pad|>"),
 )
 DIFFUCODER_LAYOUT = replace(LAYOUT, family=DIFFUCODER, named="diffucoder")

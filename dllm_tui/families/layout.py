@@ -6,7 +6,7 @@ loaded into, and where each tensor goes. The maps are plain functions of names a
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from dllm_tui.errors import CheckpointError
@@ -146,12 +146,14 @@ class Layout:
     vocabulary where it is negative."""
     stop_tokens: tuple[str, ...] = ()
     """Tokens that end an answer besides the config's ``eos_token_id``."""
+    gguf: str | None = None
+    """llama.cpp's name of the architecture, where it knows it."""
     tokenizer: str | None = None
     """Hub id of the tokenizer, for checkpoints that come without one."""
     chat_template: str | None = None
-    """Used instead of the checkpoint's own, where that one has faults or is not there."""
-    template_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the checkpoint's own template is told besides the messages."""
+    """Used where the tokenizer knows its control tokens: the checkpoint's own has faults, or isn't there."""
+    template_preamble: str = ""
+    """Put before the template, e.g. to set what the checkpoint's own would be told otherwise."""
 
     def answers(self, config: Config, name: str) -> bool:
         """Whether a checkpoint is of this family.

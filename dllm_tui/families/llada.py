@@ -97,6 +97,7 @@ LAYOUT = Layout(
     place=place,
     mask_tokens=("<|mdm_mask|>", "<[MASK_TOKEN]>"),
     mask_id=126336,
+    gguf="llada",
     stop_tokens=("<|eot_id|>", "<|endoftext|>"),
     chat_template=CHAT_TEMPLATE,
 )

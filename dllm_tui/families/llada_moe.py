@@ -49,5 +49,6 @@ LAYOUT = Layout(
     place=stacked_experts,
     mask_tokens=("<|mask|>",),
     mask_id=156895,
+    gguf="llada-moe",
     stop_tokens=("<|role_end|>", "<|endoftext|>"),
 )

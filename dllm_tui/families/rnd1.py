@@ -62,6 +62,7 @@ LAYOUT = Layout(
     network=network,
     place=stacked_experts,
     mask_id=151669,
+    gguf="rnd1",
     stop_tokens=("<|im_end|>",),
     chat_template=CHAT_TEMPLATE,
 )
