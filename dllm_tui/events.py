@@ -98,7 +98,7 @@ class ModelInfo(Record, frozen=True, kw_only=True):
 
 
 class Header(Event, frozen=True, kw_only=True, tag="header"):
-    """First line of a trace; another one further down says that the model changed."""
+    """First line of a trace. Another one further down: a new sitting, or another model."""
 
     schema: int = SCHEMA_VERSION
     app: str = ""

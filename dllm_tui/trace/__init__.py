@@ -2,7 +2,7 @@
 
 A trace is UTF-8 text, one JSON object (an event of :mod:`dllm_tui.events`) a line:
 
-- The first line is the ``header``; a later one says that the model changed.
+- The first line is the ``header``; a later one begins a new sitting, or says that the model changed.
 - A ``turn`` is a message; with ``replaces`` the conversation was cut before that turn first.
 - ``run`` opens a generation, ``done`` ends it; what lies between names it by its number, which occurs
   once in a file. Runs may overlap.
