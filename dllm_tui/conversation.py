@@ -117,10 +117,13 @@ class Conversation:
             self._answering += 1
         return index, _Answer(self, index, len(turns), start, knobs).take
 
-    def end_answer(self, turn: Turn | None, events: Sequence[AnyEvent], start: int, tokens: int) -> None:
-        """A run has ended, with or without an answer.
+    def end_answer(
+        self, done: Done, turn: Turn | None, events: Sequence[AnyEvent], start: int, tokens: int
+    ) -> None:
+        """A run has ended, with or without an answer. ``done`` is recorded last: it ends what a run is.
 
         Args:
+            done: the run's last event.
             turn: the answer, if any.
             events: of its run.
             start: the first turn that the model read.
@@ -133,6 +136,7 @@ class Conversation:
                 self.events = {run: of_run for run, of_run in self.events.items() if run in kept}
                 self.events[turn.run or 0] = events
                 self._measured.append(_Measured(start, len(self.turns), tokens))
+            self.take(done)
             self._answering -= 1
             if self._left and not self._answering:
                 self._close()
@@ -191,17 +195,15 @@ class _Answer:
         if not self._events and not isinstance(event, RunStart):
             self.take(RunStart(run=self._index, knobs=self._knobs.now.to_dict()))
         self._events.append(event)
+        if isinstance(event, Done):
+            self._end(event)
+            return
         self._chat.take(event)
-        match event:
-            case RunStart():
-                self._read = event.prompt_tokens
-            case Pieces():
-                self._pieces.update(event.pieces)
-                self._special.update(event.special)
-            case Done():
-                self._end(event)
-            case _:
-                pass
+        if isinstance(event, RunStart):
+            self._read = event.prompt_tokens
+        elif isinstance(event, Pieces):
+            self._pieces.update(event.pieces)
+            self._special.update(event.special)
 
     def _end(self, done: Done) -> None:
         text = text_of(done.token_ids, self._pieces, self._special)
@@ -209,7 +211,7 @@ class _Answer:
         if text or done.reason not in {"cancelled", "error"}:
             replaces = self._at if self._at < len(self._chat.turns) else None
             turn = Turn(role="assistant", text=text, run=self._index, replaces=replaces)
-        self._chat.end_answer(turn, self._events, self._start, self._read + done.tokens)
+        self._chat.end_answer(done, turn, self._events, self._start, self._read + done.tokens)
 
 
 def _header(model: ModelInfo | None) -> Header:

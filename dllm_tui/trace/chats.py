@@ -72,7 +72,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     events: dict[int, Sequence[AnyEvent]]
     """Events of the runs that the turns name; each has the bytes of all its tokens."""
     interrupted: tuple[AnyEvent, ...] = ()
-    """What would have ended an answer that a crash cut off: its ``done`` and its turn."""
+    """What would have ended an answer that a crash cut off: its turn and ``done``."""
 
 
 def create(directory: Path) -> Writer:
@@ -181,7 +181,7 @@ def _interrupted(turns: list[Turn], events: list[AnyEvent]) -> tuple[AnyEvent, .
     done = Done(
         run=last.run, reason="cancelled", token_ids=ids, tokens=len(ids), nfe=last.nfe, seconds=last.t
     )
-    return done, Turn(role="assistant", text=text, run=last.run)
+    return Turn(role="assistant", text=text, run=last.run), done
 
 
 _OUTLINE = re.compile(rb'\n(\{"type":"(?:header|turn)",[^\n]*)(?=\n)')
