@@ -166,7 +166,7 @@ ACTIONS: dict[str, Action] = {
         ),
         Action("help", "Keys, commands and knobs", ("f1",), "Program", footer="help", slash=("help",)),
         Action(
-            "command_palette",
+            "everything",
             "Everything, by name",
             ("ctrl+p",),
             "Program",

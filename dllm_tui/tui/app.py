@@ -3,31 +3,30 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import on
-from textual.app import App
 from textual.binding import BindingType
-from textual.command import Provider
+from textual.content import Content
+from textual.markup import escape
 from textual.screen import Screen
 from textual.timer import Timer
 
 from dllm_tui import theming
 from dllm_tui.errors import DllmError
-from dllm_tui.events import Error, KnobChange
+from dllm_tui.events import Done, Error, KnobChange
 from dllm_tui.knobs import POLICIES, PRESETS, KnobError
-from dllm_tui.session import HostState, Session
+from dllm_tui.session import HostState, Run, Session
 from dllm_tui.settings import Settings
 from dllm_tui.trace.chats import Chat
-from dllm_tui.tui import cells, clipboard, marks
 from dllm_tui.tui.actions import ACTIONS, Situation, bindings, key_text, resolve_keymap
+from dllm_tui.tui.base import BaseApp
 from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
 from dllm_tui.tui.metrics import Effects, Meter
-from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.screens.chat import ChatScreen
-from dllm_tui.tui.themes import textual_theme
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.footer import Item
 from dllm_tui.tui.widgets.knob import KnobWidget, Turnable, Turned
@@ -36,17 +35,9 @@ from dllm_tui.tui.widgets.prompt import Prompt
 
 TWICE = 1.5
 """Seconds within which a second Ctrl+C quits."""
-REMOTE_FPS = 15
-"""Frames a second over SSH, unless a person asked for other than the default."""
 
 
-def _actions_provider() -> type[Provider]:
-    from dllm_tui.tui.provider import Actions
-
-    return Actions
-
-
-class ChatApp(App[None], inherit_bindings=False):
+class ChatApp(BaseApp, inherit_bindings=False):
     """Chat with a diffusion model and watch it.
 
     Args:
@@ -58,10 +49,7 @@ class ChatApp(App[None], inherit_bindings=False):
         environment: variables that say what terminal this is.
     """
 
-    TITLE = "dllm-chat"
-    CSS_PATH = "app.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
-    COMMANDS: ClassVar[set[Any]] = {_actions_provider}
     ESCAPE_TO_MINIMIZE = False
 
     def __init__(
@@ -74,22 +62,11 @@ class ChatApp(App[None], inherit_bindings=False):
         save: Callable[[str, object], None] | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        # the style sheet is read with our variables, in the base's constructor already
-        self._themes_dir = themes_dir
-        self._themes = theming.load(themes_dir)
-        colourless = "NO_COLOR" in environment  # Textual takes it out of os.environ
-        # the filter that Textual has for the terminal's own colours drops them all; the other one makes greys
-        super().__init__(ansi_color=True if colourless else None)
+        super().__init__(settings, themes_dir=themes_dir, environment=environment)
         self.session = session
-        self.settings = settings
         self._models = models
         self._save = save
-        self._environment = environment
-        self._plain = settings.plain
-        self._colourless = colourless or settings.plain
-        self.marks = marks.ASCII if settings.plain else marks.UNICODE
         self.keymap, self._keymap_problems = resolve_keymap(settings.keys)
-        self._themes_seen = theming.snapshot(themes_dir) if themes_dir else {}
         self._host_state: HostState | None = None
         self._taken = 0
         """Events of the session's run that were folded."""
@@ -98,53 +75,33 @@ class ChatApp(App[None], inherit_bindings=False):
         self._meter = Meter()
         self._effects = Effects()
         self._queued = ""
+        """A prompt that waits for the model."""
         self._editing = False
+        """Whether what is being typed replaces the last prompt."""
+        self._writing = False
         self._shown: list[str] = []
         """Roles of what the conversation shows, in order."""
         self._interrupted = 0.0
-        self._register_themes()
-        if settings.theme in self._themes.themes:
-            self.theme = settings.theme
-        self._chat = ChatScreen(self._palette(settings.theme), self.marks, self._complete)
+        self._chat = ChatScreen(self.palette(), self.marks, self._complete)
         self._poll_timer: Timer | None = None
 
     # -- start
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our variables, for style sheets that are read before a theme is in force."""
-        return textual_theme(self._themes.themes[theming.DEFAULT]).variables
 
     def get_default_screen(self) -> Screen[None]:
         """The only screen that is not a dialog."""
         return self._chat
 
     def on_mount(self) -> None:
-        """Wire what the parts need, and begin to look at the host."""
-        if self._plain or not self.settings.animation:
-            self.animation_level = "none"
-        self.set_class(self._plain, "-plain")
+        """Put the keys in force."""
         self.set_keymap({id_: ",".join(keys) for id_, keys in self.keymap.items()})
-        self._use_theme(self.settings.theme)
-        self._chat.conversation.border_title = "new chat"
+
+    def on_ready(self) -> None:
+        """The first frame stands: look at the host, and at what was wrong before there was a screen."""
         self._poll_timer = self.set_interval(1 / self.fps, self._poll)
-        if self._themes_dir is not None and self._themes_dir.is_dir():
-            self.set_interval(2, self._watch_themes)
-        if self.session.turns:
-            self._show_session()
-        self.call_after_refresh(self._first_look)
-
-    def _first_look(self) -> None:
+        self._show_session()
         self._poll()
-        self._show_knobs()
-        for problem in (*self._keymap_problems, *self._themes.problems):
-            self._chat.conversation.add_notice(problem)
-
-    @property
-    def fps(self) -> int:
-        """Frames a second that are drawn while something goes on."""
-        fps = self.settings.fps
-        remote = self._environment.get("SSH_TTY") or self._environment.get("SSH_CONNECTION")
-        return min(fps, REMOTE_FPS) if remote and fps == Settings().fps else fps
+        for problem in (*self._keymap_problems, *self.themes.problems):
+            self._note(problem)
 
     # -- the poll
 
@@ -153,40 +110,33 @@ class ChatApp(App[None], inherit_bindings=False):
         state = self.session.host.state
         if state is not self._host_state:
             self._host_changed(state)
-        if self._chat.conversation.live or self._unread:
-            self._take_events()
+        self._take_events()
         if not self.busy and self._poll_timer:
             self._poll_timer.pause()
 
     @property
-    def _unread(self) -> bool:
-        run = self.session.run
-        return run is not None and self._taken < len(run.events)
-
-    @property
     def busy(self) -> bool:
         """Whether anything may change on its own."""
-        return self.running or self._unread or self.session.host.state.phase in {"fetching", "loading"}
+        return self.running or self.session.host.state.phase in {"fetching", "loading"}
 
     @property
     def running(self) -> bool:
-        """Whether an answer is being written."""
-        return self.session.running
+        """Whether an answer is being written, as far as is shown."""
+        return self._writing
 
     def _wake(self) -> None:
         if self._poll_timer:
             self._poll_timer.resume()
 
     def _take_events(self) -> None:
-        run = self.session.run
         self._chat.conversation.fold()
         for notice in self.session.notices[self._noticed :]:
             self._chat.conversation.add_error(notice)
             self._noticed += 1
-        if run is None or self._taken == len(run.events):
+        run = self.session.run
+        new = run.events[self._taken :] if run else ()
+        if not new:
             return
-        ended = run.ended
-        new = run.events[self._taken :]
         self._taken += len(new)
         self._effects.fold(new)
         if self._meter.fold(new):
@@ -194,117 +144,126 @@ class ChatApp(App[None], inherit_bindings=False):
         for event in new:
             if isinstance(event, KnobChange):
                 self._chat.panel.mark(event.changes, turned=False)
-        if ended:
+        if isinstance(new[-1], Done):
             self._run_ended()
 
     def _run_ended(self) -> None:
+        self._set_running(False)
         self._chat.panel.settle()
         self._show_knobs()
-        self._chat.status.running = False
+        self._send_queued()
+
+    def _set_running(self, running: bool) -> None:
+        self._writing = self._chat.status.running = running
         self._refresh_footer()
-        queued, self._queued = self._queued, ""
-        if queued:
-            self._say_queued()
-            self._start(queued)
 
     def _host_changed(self, state: HostState) -> None:
-        before, self._host_state = self._host_state, state
+        before, self._host_state = self._host_state or HostState(), state
         self._chat.status.state = state
-        phase_before = before.phase if before else "empty"
-        if state.phase == "ready" and state.model and (phase_before != "ready" or before is None):
+        self._chat.welcome.state = state
+        if state.phase == "ready" and state.model and state.model is not before.model:
+            self._effects = Effects()
             self._chat.panel.use_model(state.model, state.defaults)
             self._show_knobs()
-            self._refresh_footer()
-            queued, self._queued = self._queued, ""
-            if queued:
-                self._say_queued()
-                self._start(queued)
-        elif state.phase == "failed" and phase_before != "failed":
-            if state.error:
-                self._chat.conversation.add_error(state.error)
+            self._send_queued()
+        elif state.phase == "failed" and before.phase != "failed":
             self._take_back()
-            self._refresh_footer()
+            if state.error:
+                self._chat.welcome.display = False
+                self._chat.conversation.add_error(state.error)
+        self._refresh_footer()
 
     # -- prompts
 
     @on(Prompt.Sent)
     def _sent(self, event: Prompt.Sent) -> None:
         prompt = self._chat.composer.prompt
+        phase = self.session.host.state.phase
         if is_command(event.text):
             self._command(event.text)
-            return
-        text = unescaped(event.text)
-        if self._queued:
-            self.notify("One prompt is waiting already; Esc takes it back.")
-            return
-        prompt.remember(event.text)
-        prompt.replace_text("")
-        if self.running or self.session.host.state.phase != "ready":
-            self._queued = text
-            self._say_queued()
-            if self.session.host.state.phase in {"failed", "empty"}:
-                self._chat.conversation.add_notice("No model is ready: choose one with F2 or /model.")
+        elif self._queued:
+            self._chat.composer.above.say("one prompt is waiting already; Esc takes it back")
+        elif phase in {"failed", "empty"}:
+            self._chat.composer.above.say(
+                f"no model is ready; choose one with {self.key_for('model')} or /model"
+            )
         else:
-            self._start(text)
+            prompt.remember(event.text)
+            prompt.replace_text("")
+            if self.running or phase != "ready":
+                self._queue(unescaped(event.text))
+            else:
+                self._start(unescaped(event.text))
 
-    def _say_queued(self) -> None:
+    def _queue(self, text: str) -> None:
+        """Keep a prompt until the model is free for it."""
+        self._queued = text
         prompt = self._chat.composer.prompt
-        if self._queued:
-            first = self._queued.splitlines()[0][:40]
-            when = "when this answer is done" if self.running else "when the model is ready"
-            prompt.border_subtitle = _plain(f"{first}{self.marks.dots} {when}")
+        if text:
+            first = text.splitlines()[0][:40]
+            when = "after this answer" if self.running else "when the model is ready"
+            prompt.border_subtitle = escape(
+                f"will be sent {when}: {first}{self.marks.dots * (first != text)}"
+            )
         else:
             prompt.border_subtitle = ""
 
+    def _send_queued(self) -> None:
+        text = self._queued
+        if text:
+            self._queue("")
+            self._start(text)
+
     def _take_back(self) -> bool:
-        """Put a waiting prompt back into the editor."""
-        queued, self._queued = self._queued, ""
-        self._say_queued()
-        prompt = self._chat.composer.prompt
-        if queued and not prompt.text:
-            prompt.replace_text(queued)
-        return bool(queued)
+        """Put a waiting prompt back into the editor; whether there was one."""
+        text, prompt = self._queued, self._chat.composer.prompt
+        self._queue("")
+        if text and not prompt.text:
+            prompt.replace_text(text)
+        return bool(text)
 
     def _start(self, text: str) -> None:
         if self._editing:
-            self._leave_editing()
-            cut = len(self._shown) - 1 - self._shown[::-1].index("user")
-            self._cut(cut)
-            self._begin(lambda: self.session.edit_last(text), text)
+            self._edit(False)
+            self._cut(_last(self._shown, "user"))
+            self._begin(partial(self.session.edit_last, text), text)
         else:
-            self._begin(lambda: self.session.send(text), text)
+            self._begin(partial(self.session.send, text), text)
 
-    def _begin(self, act: Callable[[], object], text: str | None = None) -> None:
+    def _begin(self, act: Callable[[], Run], text: str | None = None) -> None:
         """Start a run by ``act``, and show it."""
         conversation = self._chat.conversation
+        self._chat.welcome.display = False
         if text is not None:
             conversation.add_user(text)
             self._shown.append("user")
         try:
-            act()
+            run = act()
         except DllmError as error:
             self._report(error)
             return
-        run, model = self.session.run, self.session.host.state.model
-        assert run is not None
         self._taken, self._meter = 0, Meter()
-        conversation.start_answer(run, model.id if model else "")
+        conversation.start_answer(run, self.session.model_name)
         self._shown.append("assistant")
-        conversation.border_title = _plain(self.session.title or "new chat")
-        self._chat.status.running = True
-        self._refresh_footer()
+        self._chat.about = self.session.title
+        self._set_running(True)
         self._wake()
 
     def _report(self, error: DllmError) -> None:
+        self._chat.welcome.display = False
         self._chat.conversation.add_error(Error(message=error.message, hint=error.hint))
+
+    def _note(self, text: str) -> None:
+        self._chat.welcome.display = False
+        self._chat.conversation.add_notice(text)
 
     def _cut(self, turn: int) -> None:
         self._chat.conversation.cut(turn)
         del self._shown[turn:]
 
-    def _leave_editing(self) -> None:
-        self._editing = False
-        self._chat.composer.prompt.border_title = ""
+    def _edit(self, editing: bool) -> None:
+        self._editing = editing
+        self._chat.composer.prompt.border_title = "editing the last prompt" if editing else ""
 
     # -- slash commands
 
@@ -312,7 +271,7 @@ class ChatApp(App[None], inherit_bindings=False):
         return completions(
             text,
             {
-                "theme": lambda: list(self._themes.themes),
+                "theme": lambda: list(self.themes.themes),
                 "model": lambda: [choice.value for choice in self._models()],
             },
         )
@@ -381,10 +340,10 @@ class ChatApp(App[None], inherit_bindings=False):
             }
         else:
             now = self.situation
-            ids = ("stop", *(id_ for id_ in ACTIONS if id_ not in {"stop", "command_palette"}))
+            ids = ("stop", *(id_ for id_ in ACTIONS if id_ not in {"stop", "everything"}))
             footed = [action for action in map(ACTIONS.__getitem__, ids) if action.footer]
             words = {action.id: action.footer for action in footed if not action.unavailable(now)}
-        words["command_palette"] = ACTIONS["command_palette"].footer
+        words["everything"] = ACTIONS["everything"].footer
         items = (Item(id_, self.key_for(id_), word) for id_, word in words.items() if self.keymap[id_])
         self._chat.footer.items = tuple(items)
 
@@ -469,20 +428,18 @@ class ChatApp(App[None], inherit_bindings=False):
 
     def _show_session(self) -> None:
         """Show the session's conversation in place of what is shown."""
-        conversation = self._chat.conversation
         turns = [turn for turn in self.session.turns if turn.role != "system"]
-        conversation.clear()
-        if turns:
-            conversation.load(turns, self.session.events, self.session.model_name)
-        conversation.border_title = _plain(self.session.title or "new chat")
+        self._chat.conversation.load(turns, self.session.events, self.session.model_name)
+        self._chat.welcome.display = not turns
+        self._chat.about = self.session.title
         self._shown = [turn.role for turn in turns]
         self._chat.composer.prompt.past = [turn.text for turn in turns if turn.role == "user"]
         self._taken, self._meter = 0, Meter()
         self._chat.meters.reading = None
-        self._chat.status.running = False
-        self._leave_editing()
+        self._chat.panel.settle()
+        self._edit(False)
         self._show_knobs()
-        self._refresh_footer()
+        self._set_running(self.session.running)
 
     # -- actions: answer
 
@@ -497,21 +454,20 @@ class ChatApp(App[None], inherit_bindings=False):
         if composer.dismiss() or self._take_back():
             return
         if self._editing:
-            self._leave_editing()
+            self._edit(False)
             composer.prompt.replace_text("")
         composer.prompt.focus()
 
     def action_regenerate(self) -> None:
         """Answer the last prompt again."""
-        self._cut(len(self._shown) - self._shown[::-1].index("user"))
+        self._cut(_last(self._shown, "user") + 1)
         self._begin(self.session.regenerate)
 
     def action_edit_last(self) -> None:
         """Put the last prompt into the editor; sending it replaces it and what came after."""
         last = next(turn.text for turn in reversed(self.session.turns) if turn.role == "user")
-        self._editing = True
+        self._edit(True)
         prompt = self._chat.composer.prompt
-        prompt.border_title = "editing the last prompt"
         prompt.replace_text("/" + last if last.startswith("/") else last)
         prompt.focus()
 
@@ -521,14 +477,6 @@ class ChatApp(App[None], inherit_bindings=False):
         if answers:
             self.copy_to_clipboard(answers[-1])
             self.notify("Copied the last answer.", timeout=2)
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """Copy by the terminal (through tmux too), and by a tool of the desktop where there is one."""
-        self._clipboard = text
-        sequence = clipboard.osc52(text, self._environment)
-        if self._driver and sequence:
-            self._driver.write(sequence)
-        self.run_worker(lambda: clipboard.desktop(text, self._environment), thread=True, exit_on_error=False)
 
     # -- actions: knobs
 
@@ -603,64 +551,40 @@ class ChatApp(App[None], inherit_bindings=False):
         """Choose a theme; the one under the cursor is shown at once."""
         from dllm_tui.tui.screens.pick import Pick
 
-        self._load_themes()
-        choices = [Choice(name, theme.title, name) for name, theme in self._themes.themes.items()]
+        self.load_themes()
+        choices = [
+            Choice(name, theme.title, self._swatch(theme)) for name, theme in self.themes.themes.items()
+        ]
         self.push_screen(
-            Pick("theme", choices, current=self.theme, preview=self._use_theme), self._theme_chosen
+            Pick("theme", choices, current=self.theme, preview=self.use_theme), self._theme_chosen
         )
+
+    def _swatch(self, theme: theming.Theme) -> Content:
+        """The ramp of a theme, and its name."""
+        colours = [(self.marks.bars[-1] * 2, colour) for colour in theme.ramp]
+        return Content.assemble(*colours, (f"   {theme.name}", "$muted"))
 
     def _theme_chosen(self, name: str | None) -> None:
         if name is not None:
-            self._use_theme(name)
+            self.use_theme(name)
             if self._save:
                 try:
                     self._save("theme", name)
                 except (DllmError, ValueError, OSError) as error:
-                    self.notify(_plain(str(error)), severity="warning", markup=False)
+                    self.notify(str(error), severity="warning", markup=False)
 
     def take_theme(self, name: str) -> None:
         """Use a theme by name."""
-        if name in self._themes.themes:
+        if name in self.themes.themes:
             self._theme_chosen(name)
         else:
             self._chat.composer.above.say(
-                f"there is no theme {name!r}; there are {', '.join(self._themes.themes)}"
+                f"there is no theme {name!r}; there are {', '.join(self.themes.themes)}"
             )
 
-    # -- themes
-
-    def _load_themes(self) -> None:
-        self._themes = theming.load(self._themes_dir)
-        self._register_themes()
-
-    def _register_themes(self) -> None:
-        for theme in self._themes.themes.values():
-            self.register_theme(textual_theme(theme))
-
-    def _palette(self, name: str) -> Palette:
-        theme = self._themes.themes.get(name) or self._themes.themes[theming.DEFAULT]
-        glyphs = cells.ASCII if self._plain else cells.UNICODE
-        return Palette.of(theme, plain=self._colourless, glyphs=glyphs)
-
-    def _use_theme(self, name: str) -> None:
-        if name not in self._themes.themes:
-            self._chat.conversation.add_notice(f"There is no theme {name!r}; this is {theming.DEFAULT}.")
-            name = theming.DEFAULT
-        self.theme = name
-        self._chat.conversation.palette = self._palette(name)
-
-    def _watch_themes(self) -> None:
-        """Show a theme of the user's as it is edited."""
-        assert self._themes_dir is not None
-        seen = theming.snapshot(self._themes_dir)
-        if theming.changed(self._themes_seen, seen):
-            self._themes_seen = seen
-            self._load_themes()
-            for problem in self._themes.problems:
-                self.notify(problem, severity="warning", markup=False)
-            if self.theme in self._themes.themes:
-                self.refresh_css(animate=False)
-                self._use_theme(self.theme)
+    def theme_changed(self) -> None:
+        """Draw the canvases anew."""
+        self._chat.conversation.palette = self._chat.legend.palette = self.palette()
 
     # -- actions: program
 
@@ -679,6 +603,32 @@ class ChatApp(App[None], inherit_bindings=False):
         self.session.stop()
         self.session.host.load(name)
         self._wake()
+
+    def action_everything(self) -> None:
+        """List all that can be done now, to be found by name."""
+        from dllm_tui.tui.screens.pick import Pick
+
+        doing: dict[str, tuple[Choice, Callable[[], object]]] = {}
+        for action in ACTIONS.values():
+            if action.listed and not action.unavailable(self.situation):
+                detail = "   ".join(part for part in (self.key_for(action.id), f"/{action.slash[0]}") if part)
+                choice = Choice(action.id, action.title, detail)
+                doing[choice.value] = choice, partial(self.run_action, action.id)
+        for name, knobs in PRESETS.items():
+            detail = ", ".join(f"{knob} {value}" for knob, value in knobs.items())
+            doing[f"preset {name}"] = (
+                Choice(f"preset {name}", f"Preset {name}", detail),
+                partial(self.turn, **knobs),
+            )
+        for name in self.policies:
+            choice = Choice(f"policy {name}", f"Policy {name}", POLICIES[name])
+            doing[choice.value] = choice, partial(self.turn, policy=name)
+
+        def chosen(value: str | None) -> None:
+            if value is not None:
+                self.call_later(doing[value][1])
+
+        self.push_screen(Pick("everything", [choice for choice, _ in doing.values()]), chosen)
 
     def action_help(self) -> None:
         """Show what can be done here."""
@@ -734,10 +684,10 @@ class ChatApp(App[None], inherit_bindings=False):
         self.notify("Copied the link; nothing was opened.", timeout=3)
 
 
-_EVERYWHERE = {"interrupt", "quit", "command_palette"}
+_EVERYWHERE = {"interrupt", "quit", "everything"}
 """Actions that work over a dialog too."""
 
 
-def _plain(text: str) -> str:
-    """A text for where Textual reads markup."""
-    return text.replace("[", r"\[")
+def _last(roles: list[str], role: str) -> int:
+    """Index of the last one; it must be there."""
+    return len(roles) - 1 - roles[::-1].index(role)

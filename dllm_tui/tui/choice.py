@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from textual.content import Content
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -9,5 +11,5 @@ class Choice:
 
     value: str
     title: str
-    detail: str = ""
+    detail: str | Content = ""
     """Beside the title, fainter."""

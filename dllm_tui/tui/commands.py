@@ -8,6 +8,9 @@ from functools import cache
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, Knob, Value
 from dllm_tui.tui.actions import ACTIONS
 
+FIRST_KNOBS = ("steps", "block_size", "threshold", "policy")
+"""Knobs that people reach for; the panel shows them always, and the list of commands begins with them."""
+
 
 class CommandError(ValueError):
     """A slash command can't be done as typed; the message says what can."""
@@ -52,22 +55,34 @@ class Completion:
 
 @cache
 def commands() -> dict[str, Command]:
-    """Every slash command by name, second names included."""
-    found: dict[str, Command] = {}
+    """Every slash command by name: the usual knobs, the actions, the further knobs; then second names."""
+    taken = {name for action in ACTIONS.values() for name in action.slash}
+    usual = {
+        knob.name: knob.label if knob.label not in taken else _dashed(knob.name) for knob in KNOBS.values()
+    }
+    found = {usual[name]: _turning(KNOBS[name], usual[name]) for name in FIRST_KNOBS}
+    found["preset"] = Command(
+        "preset", "/preset NAME", f"Several knobs at once: {', '.join(PRESETS)}.", values=tuple(PRESETS)
+    )
     for action in ACTIONS.values():
         for index, name in enumerate(action.slash):
             usage = f"/{name} {action.argument}".rstrip()
             found[name] = Command(name, usage, action.title, action=action.id, alias=index > 0)
     for knob in KNOBS.values():
-        values = knob.choices or tuple(f"{snap:g}" for snap in knob.snaps)
-        usual = knob.label.replace(" ", "-")
-        for name in dict.fromkeys((usual, knob.option.removeprefix("--"), knob.name)):
-            usage = f"/{name} {'N' if not knob.choices else 'NAME'}"
-            found[name] = Command(name, usage, knob.help, knob=knob, values=values, alias=name != usual)
-    found["preset"] = Command(
-        "preset", "/preset NAME", f"Several knobs at once: {', '.join(PRESETS)}.", values=tuple(PRESETS)
-    )
+        found.setdefault(usual[knob.name], _turning(knob, usual[knob.name]))
+        for name in (_dashed(knob.name), knob.name):
+            found.setdefault(name, _turning(knob, name, alias=True))
     return found
+
+
+def _turning(knob: Knob, name: str, *, alias: bool = False) -> Command:
+    values = knob.choices or tuple(f"{snap:g}" for snap in knob.snaps)
+    usage = f"/{name} {'NAME' if knob.choices else 'N'}"
+    return Command(name, usage, knob.help, knob=knob, values=values, alias=alias)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def is_command(text: str) -> bool:

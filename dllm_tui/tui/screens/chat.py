@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.markup import escape
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -14,12 +15,19 @@ from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.footer import FooterLine
 from dllm_tui.tui.widgets.knobs import KnobPanel
+from dllm_tui.tui.widgets.legend import Legend
 from dllm_tui.tui.widgets.meters import Meters
 from dllm_tui.tui.widgets.prompt import Composer
 from dllm_tui.tui.widgets.status import StatusLine
+from dllm_tui.tui.widgets.welcome import Welcome
 
 SMALLEST = (40, 10)
 """Columns and rows below which nothing useful fits."""
+
+WIDE = 100
+"""Columns from which the side panel is shown unasked."""
+METERS = 5
+"""Rows that the meters have at least, with their frame."""
 
 
 class ChatScreen(Screen[None]):
@@ -39,11 +47,14 @@ class ChatScreen(Screen[None]):
     ) -> None:
         super().__init__()
         self.status = StatusLine(marks=marks)
+        self.welcome = Welcome()
         self.conversation = Conversation(palette, id="conversation")
+        self.legend = Legend(palette, id="legend")
         self.panel = KnobPanel(marks=marks)
         self.meters = Meters(marks=marks)
         self.composer = Composer(complete)
         self.footer = FooterLine()
+        self._about = ""
         self._panel_wanted: bool | None = None
         """What a person asked for; ``None`` leaves it to the width."""
 
@@ -51,13 +62,26 @@ class ChatScreen(Screen[None]):
         """From the top down."""
         yield self.status
         with Horizontal(id="body"):
-            yield self.conversation
+            with Vertical(id="talk"):
+                yield self.welcome
+                yield self.conversation
+                yield self.legend
             with Vertical(id="side"):
                 yield self.panel
                 yield self.meters
         yield self.composer
         yield self.footer
         yield Static(id="too-small")
+
+    @property
+    def about(self) -> str:
+        """What the conversation is about; empty for a new one."""
+        return self._about
+
+    @about.setter
+    def about(self, title: str) -> None:
+        self._about = title
+        self.query_one("#talk").border_title = escape(title or "new chat")
 
     @property
     def side_shown(self) -> bool:
@@ -79,8 +103,11 @@ class ChatScreen(Screen[None]):
         self._arrange(event.size.width, event.size.height)
 
     def _arrange(self, width: int, height: int) -> None:
-        wide = width >= 100
-        self.query_one("#side").display = wide if self._panel_wanted is None else self._panel_wanted
+        shown = width >= WIDE if self._panel_wanted is None else self._panel_wanted
+        self.query_one("#side").display = shown
+        self.set_class(shown, "-side")
+        # the numbers keep a place below the knobs, however many of those are shown
+        self.panel.styles.max_height = max(height - METERS - 6, 3)
         small = width < SMALLEST[0] or height < SMALLEST[1]
         self.set_class(small, "-too-small")
         if small:

@@ -1,25 +1,39 @@
-"""What can be done: keys as they are in force, slash commands, knobs, and how to read the canvas."""
+"""What can be done: keys as they are in force, slash commands, knobs, and what the numbers count."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from dllm_tui.knobs import KNOBS, POLICIES, Knob
+from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, Knob
 from dllm_tui.tui.actions import ACTIONS, Keymap, Situation, key_text
-from dllm_tui.tui.commands import commands
 
-Rows = Sequence[tuple[str, str, bool]]
+Row = tuple[str, str, bool]
 """Term, explanation, and whether it applies now."""
+
+NUMBERS = {
+    "tok/s": "Tokens kept, divided by the seconds since the run began, prefill included.",
+    "tok/forward": "Tokens kept, divided by the forwards of all kinds (NFE).",
+    "ms/fwd": "Mean over denoise and commit forwards; prefill grows with the prompt and is left out.",
+    "lowest confidence": "The least sure token that each step took; below the line the steps forced it.",
+}
+"""What the meters count."""
+
+NOTES = {
+    "//text": "Sends a prompt that begins with a slash.",
+    "Shift + mouse": "Selects by the terminal's own means, where the app has the mouse.",
+}
 
 
 class Help(ModalScreen[None]):
-    """Made from the registry; what can't be done now is faint and says why.
+    """Made from the registry; what can't be done now is faint.
 
     Args:
         keymap: the keys in force.
@@ -44,57 +58,75 @@ class Help(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """One scrolling page."""
         with VerticalScroll(id="box") as box:
-            box.border_title = "help"
-            box.border_subtitle = "Esc closes"
-            yield Static(Content("\n").join(self._lines()))
+            box.border_title, box.border_subtitle = "help", "Esc closes"
+            yield _Page(list(self._sections()))
 
     def on_mount(self) -> None:
         """Scroll with the keys at once."""
         self.query_one("#box").focus()
 
-    def _lines(self) -> list[Content]:
-        lines: list[Content] = []
+    def _sections(self) -> Iterable[tuple[str, list[Row]]]:
         if self._knob:
-            lines += _section(
-                f"This knob: {self._knob.label}", [(self._knob.label, self._about(self._knob), True)]
+            yield "This knob", [self._about(self._knob)]
+        for group in dict.fromkeys(action.group for action in ACTIONS.values()):
+            yield (
+                group,
+                [
+                    row
+                    for action in ACTIONS.values()
+                    if action.group == group and (row := self._row(action.id))
+                ],
             )
-        groups: dict[str, list[tuple[str, str, bool]]] = {}
-        for action in ACTIONS.values():
-            keys = "  ".join(key_text([key]) for key in self._keymap[action.id])
-            reason = action.unavailable(self._now)
-            command = f"/{action.slash[0]}" if action.slash else ""
-            if keys or command:
-                title = f"{action.title}  {command if keys else ''}".rstrip() + (
-                    f"  ({reason})" if reason else ""
-                )
-                groups.setdefault(action.group, []).append((keys or command, title, not reason))
-        for group, rows in groups.items():
-            lines += _section(group, rows)
-        lines += _section("Knobs", [(f"/{knob.label}", self._about(knob), True) for knob in KNOBS.values()])
-        lines += _section("Policies", [(name, text, True) for name, text in POLICIES.items()])
-        others = [c for c in commands().values() if not c.alias and not c.knob and not c.action]
-        lines += _section("Commands", [(c.usage, c.help, True) for c in others] + _NOTES)
-        return lines[:-1]
+        yield "What the knobs do", [self._about(knob) for knob in KNOBS.values()]
+        presets = {
+            name: ", ".join(f"{knob} {value}" for knob, value in knobs.items())
+            for name, knobs in PRESETS.items()
+        }
+        for title, terms in (
+            ("Presets", presets),
+            ("Policies", POLICIES),
+            ("Numbers", NUMBERS),
+            ("Also", NOTES),
+        ):
+            yield title, [(term, text, True) for term, text in terms.items()]
 
-    def _about(self, knob: Knob) -> str:
+    def _row(self, id_: str) -> Row | None:
+        action = ACTIONS[id_]
+        keys = "  ".join(key_text([key]) for key in self._keymap[id_][:2])
+        command = f"/{action.slash[0]}" if action.slash else ""
+        if not keys and not command:
+            return None
+        text = f"{action.title}  {command}" if keys else action.title
+        return keys or command, text.rstrip(), not action.unavailable(self._now)
+
+    def _about(self, knob: Knob) -> Row:
         fixed = self._fixed.get(knob.name)
-        return f"{knob.help} {knob.range_text().capitalize()}." + (f" Not here: {fixed}." if fixed else "")
+        text = f"{knob.help} {knob.range_text().capitalize()}."
+        return knob.label, f"Not with this model: {fixed}." if fixed else text, not fixed
 
 
-_NOTES: list[tuple[str, str, bool]] = [
-    ("//…", "A prompt that begins with a slash.", True),
-    ("Shift + mouse", "Select with the terminal's own selection.", True),
-    ("tok/s", "Tokens kept ÷ seconds since the run began, prefill included.", True),
-    ("tok/forward", "Tokens kept ÷ forwards of all kinds (NFE).", True),
-    ("ms/fwd", "Mean over denoise and commit forwards, prefill left out.", True),
-]
+class _Page(Static):
+    """Lays the sections out in two columns that wrap."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"help--title", "help--term", "help--text", "help--faint"}
 
-def _section(title: str, rows: Rows) -> list[Content]:
-    lines = [Content.styled(title, "bold $accent")]
-    for term, text, applies in rows:
-        style = "$foreground" if applies else "$muted"
-        lines.append(
-            Content.assemble((f"  {term:<26}", f"bold {style}"), (text, "$muted" if not applies else ""))
-        )
-    return [*lines, Content("")]
+    def __init__(self, sections: list[tuple[str, list[Row]]]) -> None:
+        super().__init__()
+        self._sections = sections
+
+    def render(self) -> Group:
+        """All sections."""
+        style = {name: self.get_component_rich_style(name, partial=True) for name in self.COMPONENT_CLASSES}
+        parts: list[Text | Table] = []
+        for title, rows in self._sections:
+            table = Table.grid(padding=(0, 3, 0, 0), expand=True)
+            table.add_column(width=20)
+            table.add_column(ratio=1)
+            for term, text, applies in rows:
+                faint = style["help--faint"]
+                table.add_row(
+                    Text(term, style["help--term"] if applies else faint),
+                    Text(text, style["help--text"] if applies else faint),
+                )
+            parts += [Text(title, style["help--title"]), table, Text("")]
+        return Group(*parts[:-1])

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len, set_cell_size
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -13,6 +14,9 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dllm_tui.tui.choice import Choice
+
+WIDEST_TITLE = 44
+"""Cells of a title where details stand beside it."""
 
 
 class Pick(ModalScreen[str | None]):
@@ -53,6 +57,7 @@ class Pick(ModalScreen[str | None]):
         self._title, self._choices, self._current, self._empty = title, list(choices), current, empty
         self._preview, self._remove, self._free = preview, remove, free
         self._matching: list[Choice] = []
+        self._width = min(max((cell_len(choice.title) for choice in choices), default=0), WIDEST_TITLE)
 
     def compose(self) -> ComposeResult:
         """A box in the middle."""
@@ -83,10 +88,7 @@ class Pick(ModalScreen[str | None]):
         ]
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options(
-            Option(Content.assemble(choice.title, ("   " + choice.detail if choice.detail else "", "$muted")))
-            for choice in self._matching
-        )
+        options.add_options(Option(self._line(choice)) for choice in self._matching)
         if not self._matching:
             none = (
                 f"Enter takes {typed!r} as it is"
@@ -97,6 +99,13 @@ class Pick(ModalScreen[str | None]):
             return
         values = [choice.value for choice in self._matching]
         options.highlighted = values.index(self._current) if self._current in values else 0
+
+    def _line(self, choice: Choice) -> Content:
+        title = Content(set_cell_size(choice.title, self._width) if choice.detail else choice.title)
+        detail = (
+            choice.detail if isinstance(choice.detail, Content) else Content.styled(choice.detail, "$muted")
+        )
+        return Content.assemble(title, "   ", detail)
 
     def _chosen(self) -> str | None:
         index = self.query_one(OptionList).highlighted

@@ -13,13 +13,12 @@ from textual.strip import Strip
 
 from dllm_tui.events import ModelInfo
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, Knob, Knobs, Value
+from dllm_tui.tui.commands import FIRST_KNOBS
 from dllm_tui.tui.marks import UNICODE, Marks
 from dllm_tui.tui.metrics import Effects
 from dllm_tui.tui.widgets.knob import LABEL_WIDTH, KnobWidget, Turnable, Turned
 from dllm_tui.tui.widgets.slider import Slider, value_text
 
-FIRST = ("steps", "block_size", "threshold", "policy")
-"""Knobs that are always there; the others come with ``more…``."""
 PRESET_GAP = 2
 
 
@@ -32,7 +31,7 @@ _HINTS: dict[str, Callable[[Any, Marks], str]] = {
     "top_k": lambda value, _: f"the best {value} tokens" if value else "all tokens",
     "max_new_tokens": lambda value, marks: f"{marks.at_most} {value} tokens an answer",
     "distance_penalty": lambda value, _: f"costs {value:.2f} a position" if value else "no pull to the left",
-    "entropy_bound": lambda value, _: f"{value:.2f} nats a step, with policy entropy",
+    "entropy_bound": lambda value, _: f"{value:.2f} nats a step (policy entropy)",
     "edit_threshold": lambda value, _: f"replaces when {value:.0%} sure",
     "cfg_scale": lambda value, _: "away from the unprompted answer" if value else "off",
     "seed": lambda value, _: "drawn anew for each answer" if value is None else "the same draw every time",
@@ -188,11 +187,11 @@ class KnobPanel(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """The usual knobs, presets, and the further knobs out of sight."""
-        yield from (self._widget(KNOBS[name]) for name in FIRST)
+        yield from (self._widget(KNOBS[name]) for name in FIRST_KNOBS)
         yield Presets()
         yield More(self.marks)
         with Vertical(id="further"):
-            yield from (self._widget(knob) for knob in KNOBS.values() if knob.name not in FIRST)
+            yield from (self._widget(knob) for knob in KNOBS.values() if knob.name not in FIRST_KNOBS)
 
     def _widget(self, knob: Knob) -> KnobWidget:
         return Selector(knob, marks=self.marks) if knob.choices else Slider(knob, marks=self.marks)

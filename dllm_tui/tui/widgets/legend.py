@@ -54,7 +54,7 @@ class Legend(Widget):
         yield [Segment(palette.glyphs.mask, looks[look.MASK]), Segment(" masked", quiet)]
         yield [Segment("guess", looks[look.GUESS + RAMP_STEPS - 1])]
         yield [Segment(" fresh ", looks[look.FRESH + RAMP_STEPS - 1])]
-        scale = f" {LOWEST_CONFIDENCE:g} → 1 confidence"
+        scale = f" {LOWEST_CONFIDENCE:g} → 1"
         yield [Segment("settled ", quiet), *self._ramp(), Segment(scale, quiet)]
         yield [Segment("edited", looks[look.EDITED + RAMP_STEPS - 1])]
         yield [Segment(" taken back ", looks[look.GONE])]

@@ -50,6 +50,7 @@ class Prompt(TextArea, inherit_bindings=False):
             compact=True,
         )
         self.match_cursor_bracket = False
+        self.cursor_blink = False  # no timer while nothing happens
         self.past: list[str] = []
         """Prompts so far, the newest last."""
         self._back = 0

@@ -187,7 +187,7 @@ class Slider(KnobWidget):
     def _bar(self, style: dict[str, Style]) -> list[Segment]:
         width, marks = self._bar_width, self.marks
         if self.reason or not self.knob.snaps or not isinstance(self.value, int | float):
-            return [Segment(" " * width)]
+            return [Segment(" " * width, self.rich_style)]
         thumb = round(place(self.value, self.knob.snaps) * (width - 1))
         return [
             Segment(marks.filled * thumb, style["slider--filled"]),

@@ -1,0 +1,163 @@
+"""What every app of this program shares: themes, plainness, the clipboard, and a readable end."""
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.segment import Segments
+from rich.text import Text
+from textual.app import App
+
+from dllm_tui import theming
+from dllm_tui.settings import Settings
+from dllm_tui.tui import cells, clipboard, marks
+from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.stderr import guarded
+from dllm_tui.tui.themes import textual_theme
+
+REMOTE_FPS = 15
+"""Frames a second over SSH, unless a person asked for other than the default."""
+WATCH_SECONDS = 2.0
+"""Between two looks at the user's theme files."""
+
+
+class BaseApp(App[None], inherit_bindings=False):
+    """An app in the user's theme.
+
+    Args:
+        settings: how it looks and behaves.
+        themes_dir: the user's own themes, read again when a file changes.
+        environment: variables that say what terminal this is.
+    """
+
+    TITLE = "dllm-chat"
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        themes_dir: Path | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        # the base's constructor reads the style sheet, with our variables
+        self.themes = theming.load(themes_dir)
+        colourless = "NO_COLOR" in environment  # Textual takes it out of os.environ
+        # the filter for the terminal's own colours drops all of them; the other would make greys
+        super().__init__(ansi_color=True if colourless else None)
+        self.settings = settings
+        self.plain = settings.plain
+        self.colourless = colourless or settings.plain
+        self.marks = marks.ASCII if settings.plain else marks.UNICODE
+        self.crash = ""
+        """The traceback of the fault that ended the app, if one did."""
+        self._themes_dir = themes_dir
+        self._themes_seen = theming.snapshot(themes_dir) if themes_dir else {}
+        self._environment = environment
+        self._register_themes()
+        if settings.theme in self.themes.themes:
+            self.theme = settings.theme
+
+    def on_mount(self) -> None:
+        """Take the settings that need a running app."""
+        if self.plain or not self.settings.animation:
+            self.animation_level = "none"
+        self.set_class(self.plain, "-plain")
+        if self._themes_dir is not None and self._themes_dir.is_dir():
+            self.set_interval(WATCH_SECONDS, self._watch_themes)
+
+    @property
+    def fps(self) -> int:
+        """Frames a second that are drawn while something goes on."""
+        fps = self.settings.fps
+        remote = self._environment.get("SSH_TTY") or self._environment.get("SSH_CONNECTION")
+        return min(fps, REMOTE_FPS) if remote and fps == Settings().fps else fps
+
+    # -- themes
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our variables, for style sheets that are read before a theme is in force."""
+        return textual_theme(self.themes.themes[theming.DEFAULT]).variables
+
+    def palette(self, name: str = "") -> Palette:
+        """What canvases are drawn with in a theme; the one in force by default."""
+        theme = self.themes.themes.get(name or self.theme) or self.themes.themes[theming.DEFAULT]
+        glyphs = cells.ASCII if self.plain else cells.UNICODE
+        return Palette.of(theme, plain=self.colourless, glyphs=glyphs)
+
+    def use_theme(self, name: str) -> None:
+        """Put a theme in force; an unknown name takes the default."""
+        self.theme = name if name in self.themes.themes else theming.DEFAULT
+        self.theme_changed()
+
+    def theme_changed(self) -> None:
+        """A theme was put in force, or its file has changed."""
+
+    def load_themes(self) -> None:
+        """Read the user's themes again."""
+        self.themes = theming.load(self._themes_dir)
+        self._register_themes()
+
+    def _register_themes(self) -> None:
+        for theme in self.themes.themes.values():
+            self.register_theme(textual_theme(theme))
+
+    def _watch_themes(self) -> None:
+        """Show a theme of the user's while it is edited."""
+        assert self._themes_dir is not None
+        seen = theming.snapshot(self._themes_dir)
+        if not theming.changed(self._themes_seen, seen):
+            return
+        self._themes_seen = seen
+        self.load_themes()
+        for problem in self.themes.problems:
+            self.notify(problem, severity="warning", markup=False)
+        if self.theme in self.themes.themes:
+            self.refresh_css(animate=False)
+            self.theme_changed()
+
+    # -- clipboard
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy by the terminal (through tmux too), and by a tool of the desktop where there is one."""
+        self._clipboard = text
+        sequence = clipboard.osc52(text, self._environment)
+        if self._driver and sequence:
+            self._driver.write(sequence)
+        self.run_worker(lambda: clipboard.desktop(text, self._environment), thread=True, exit_on_error=False)
+
+    # -- the end
+
+    def _fatal_error(self) -> None:
+        """In place of a traceback with local variables, which may hold what people typed: a few words."""
+        self.crash = traceback.format_exc()
+        self.bell()
+        last = self.crash.strip().splitlines()[-1]
+        text = Text(f"dllm-chat met a fault of its own and had to stop: {last}")
+        self._exit_renderables.append(Segments(self.console.render(text, self.console.options)))
+        self._close_messages_no_wait()
+
+
+def run(app: BaseApp, log: Path) -> int:
+    """Run an app on the terminal.
+
+    Args:
+        app: what to run.
+        log: takes what native libraries write on descriptor 2 meanwhile, and the details of a fault.
+
+    Returns:
+        The exit code: 0, or 1 where a fault ended it; then stderr says so, and where the details are.
+    """
+    with guarded(log):
+        app.run(mouse=app.settings.mouse)
+        if app.crash:
+            try:
+                with log.open("a", encoding="utf-8") as file:
+                    file.write(app.crash)
+                print(f"The chat so far is kept. Details are in {log}.", file=sys.stderr)
+            except OSError:
+                print(app.crash, file=sys.stderr)
+    return 1 if app.crash else app.return_code or 0
