@@ -7,7 +7,8 @@ from dllm_tui.events import BlockStart, Change, Commit, Done, Guess, Pieces, Ste
 from dllm_tui.tui import palette as look
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.cells import ASCII, UNICODE
-from dllm_tui.tui.flow import Flow, Part
+from dllm_tui.tui.flow import Flow
+from dllm_tui.tui.wrap import Part
 from tests.tui.scripted import CODE, STORY, Script
 from tests.tui.strategies import runs
 
@@ -55,15 +56,14 @@ class Sheet:
         return ["".join(span.text for span in line) for line in self.flow.lines]
 
     def look_at(self, position):
-        return self.flow.shown[position].look
+        return self.flow.looks[position]
 
 
 def picture(flow):
     """Everything that decides what the lines look like."""
     active = flow.active
     return [
-        [(span, flow.shown[span.position].look, span.position in active) for span in line]
-        for line in flow.lines
+        [(span, flow.looks[span.position], span.position in active) for span in line] for line in flow.lines
     ]
 
 
@@ -107,7 +107,7 @@ def test_every_position_is_found_where_it_is_drawn(events, width):
                 assert flow.position_at(x, y) == span.position
             x += span.width
         assert flow.position_at(x, y) is None
-    for position in range(len(flow.shown)):
+    for position in range(len(flow.looks)):
         shown_on = [y for y, line in enumerate(flow.lines) if any(s.position == position for s in line)]
         assert shown_on == list(flow.lines_of(position))
 

@@ -1,7 +1,6 @@
 """The canvas of one run: every position, masked or decided, as it stands. Drawn line by line (Line API)."""
 
 from collections.abc import Iterable
-from itertools import groupby
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,8 +12,9 @@ from textual.widget import Widget
 from dllm_tui.events import AnyEvent
 from dllm_tui.tui import palette as look
 from dllm_tui.tui.canvas_state import CanvasState
-from dllm_tui.tui.flow import Flow, Part, Span
+from dllm_tui.tui.flow import Flow
 from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.wrap import Line, Part, Span
 
 GUTTER = 2
 """Columns left of the text: the bar and a space."""
@@ -33,6 +33,7 @@ class Canvas(Widget):
         self.flow = Flow(palette.glyphs)
         self._palette = palette
         self._strips: dict[int, Strip] = {}
+        self._bar_styles: tuple[Style, Style, Style] | None = None
         self._height = 1
 
     @property
@@ -46,8 +47,14 @@ class Canvas(Widget):
         self._palette = palette
         if reflow:
             self.show(self.state)
-        self._strips.clear()
+        self.notify_style_update()
         self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Draw anew: the background may be another."""
+        super().notify_style_update()
+        self._bar_styles = None
+        self._strips.clear()
 
     @property
     def allow_select(self) -> bool:
@@ -82,7 +89,7 @@ class Canvas(Widget):
     def render_line(self, y: int) -> Strip:
         """The strip of one line, from the cache if nothing in it changed."""
         if y >= len(self.flow.lines) or not len(self.state):
-            return Strip.blank(self.size.width, self.rich_style)
+            return Strip.blank(self.size.width, self._bars[0])
         strip = self._strips.get(y)
         if strip is None:
             strip = self._strips[y] = self._draw(y)
@@ -114,37 +121,59 @@ class Canvas(Widget):
 
     def _draw(self, y: int) -> Strip:
         line = self.flow.lines[y]
-        text = Strip(list(self._segments(line)), sum(span.width for span in line))
+        segments = self._segments(line)
+        bar = self._bar(line)
         if self.allow_select:
-            text = text.apply_offsets(0, y)
-        return Strip([self._bar(line), *text], GUTTER + text.cell_length).apply_style(self.rich_style)
+            return Strip([bar, *Strip(segments).apply_offsets(0, y)])
+        return Strip([bar, *segments], GUTTER + sum([span.width for span in line]))
 
-    def _segments(self, line: Iterable[Span]) -> Iterable[Segment]:
+    def _segments(self, line: Line) -> list[Segment]:
         """The spans of a line, those of one style joined."""
-        for style, spans in groupby(line, self._style):
-            text = "".join(span.text for span in spans)
-            if text:
-                yield Segment(text, style)
+        segments: list[Segment] = []
+        texts: list[str] = []
+        now: Style | None = None
+        for span in line:
+            style = self._style(span)
+            if style is not now:
+                if texts:
+                    segments.append(Segment("".join(texts), now))
+                    texts = []
+                now = style
+            if span.text:
+                texts.append(span.text)
+        if texts:
+            segments.append(Segment("".join(texts), now))
+        return segments
 
     def _style(self, span: Span) -> Style:
-        shown = self.flow.shown[span.position].look
-        if span.part is Part.TEXT:
-            return self._palette.looks[shown]
-        tint, kind = divmod(shown, look.LOOKS)
-        if span.part is Part.MARK:
-            kind = look.MARK if look.SETTLED <= kind < look.FRESH else kind
-        else:
-            kind = look.MASK if kind < look.SETTLED else look.BLANK
-        return self._palette.looks[tint * look.LOOKS + kind]
+        position, _, _, part = span
+        shown = self.flow.looks[position]
+        if part:
+            tint, kind = divmod(shown, look.LOOKS)
+            if part is Part.MARK:
+                kind = look.MARK if look.SETTLED <= kind < look.FRESH else kind
+            else:
+                kind = look.MASK if kind < look.SETTLED else look.BLANK
+            shown = tint * look.LOOKS + kind
+        return self._palette.looks[shown]
 
-    def _bar(self, line: tuple[Span, ...]) -> Segment:
+    def _bar(self, line: Line) -> Segment:
         """The gutter: which block a line begins with, and whether the active one is on it."""
-        glyphs, positions = self._palette.glyphs, self.flow.active
-        if any(span.position in positions for span in line):
-            return Segment(glyphs.active_bar + " ", self._palette.active_bar)
-        first = line[0].position if line else 0
+        glyphs, active = self._palette.glyphs, self.flow.active
+        first, last = (line[0].position, line[-1].position) if line else (0, 0)
+        if first < active.stop and active.start <= last:
+            return Segment(glyphs.active_bar + " ", self._bars[2])
         block = self.state.blocks[first] if first < len(self.state) else 0
-        return Segment(glyphs.bar + " ", self._palette.bars[block % 2])
+        return Segment(glyphs.bar + " ", self._bars[block % 2])
+
+    @property
+    def _bars(self) -> tuple[Style, Style, Style]:
+        """The gutter on the background of the moment: every other block, those between, the active one."""
+        if self._bar_styles is None:
+            base, palette = self.rich_style, self._palette
+            one, other = palette.bars
+            self._bar_styles = (base + one, base + other, base + palette.active_bar)
+        return self._bar_styles
 
     def _select(self, strip: Strip, y: int, start: int, end: int) -> Strip:
         """A line with the selected characters ``start … end-1`` marked (``-1`` is its end)."""
