@@ -225,7 +225,10 @@ def model_of(
     stops |= {ids[token] for token in layout.stop_tokens if token in ids}
     pad = config.get("pad_token_id", generation.get("pad_token_id"))
     mask = None if family.noise is Noise.UNIFORM else _mask_id(layout, config, words, backbone.vocab_size)
-    for role, token in [("mask", mask), ("pad", pad), *(("stop", stop) for stop in stops)]:
+    delete = config.get("delete_token_id", layout.delete_id)
+    split = config.get("split_token_id", layout.split_id)
+    roles = {"mask": mask, "pad": pad, "delete": delete, "split": split}
+    for role, token in [*roles.items(), *(("stop", stop) for stop in stops)]:
         if token is not None and not (isinstance(token, int) and 0 <= token < backbone.vocab_size):
             raise CheckpointError(
                 f"{name}: the {role} token's id is {token!r}, and the network has ids 0 to "
@@ -239,6 +242,8 @@ def model_of(
         mask_id=mask,
         stop_ids=frozenset(stops),
         pad_id=pad,
+        delete_id=delete,
+        split_id=split,
         info=ModelInfo(
             id=name,
             family=family.name,

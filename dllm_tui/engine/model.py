@@ -49,4 +49,8 @@ class Model:
     stop_ids: frozenset[int] = frozenset()
     """Tokens that end an answer."""
     pad_id: int | None = None
+    delete_id: int | None = None
+    """Predicted where a cell should go (LLaDA 2.2)."""
+    split_id: int | None = None
+    """Predicted where a cell should make room for a new mask before it (LLaDA 2.2)."""
     info: ModelInfo

@@ -144,6 +144,9 @@ class Layout:
     mask_id: int | None = None
     """The mask of the published checkpoints, for files that have neither; counts from the end of the
     vocabulary where it is negative."""
+    delete_id: int | None = None
+    split_id: int | None = None
+    """Predictions that delete a cell, or split it, where the config doesn't name them."""
     stop_tokens: tuple[str, ...] = ()
     """Tokens that end an answer besides the config's ``eos_token_id``."""
     gguf: str | None = None

@@ -134,5 +134,10 @@ LAYOUT = Layout(
 )
 EDITING_LAYOUT = replace(LAYOUT, family=EDITING, named=r"llada-?2\.?1")
 INSERTING_LAYOUT = replace(
-    LAYOUT, family=INSERTING, named=r"llada-?2\.?2", marked=("delete_token_id", "split_token_id")
+    LAYOUT,
+    family=INSERTING,
+    named=r"llada-?2\.?2",
+    marked=("delete_token_id", "split_token_id"),
+    delete_id=156930,
+    split_id=156931,
 )
