@@ -1,0 +1,5 @@
+"""``python -m dllm_tui`` is ``dllm-chat``."""
+
+from dllm_tui.cli import main
+
+main()

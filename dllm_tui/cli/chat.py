@@ -1,0 +1,38 @@
+"""``dllm-chat`` without a command: the app."""
+
+import sys
+
+import typer
+
+from dllm_tui import paths, settings
+from dllm_tui.cli.host import new_host
+from dllm_tui.errors import DllmError
+from dllm_tui.session import Session
+from dllm_tui.settings import Settings
+
+
+def chat(chosen: Settings) -> None:
+    """Run the app until the person leaves.
+
+    Raises:
+        DllmError: this is no terminal.
+        typer.Exit: the app failed.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise DllmError("The app needs a terminal.", "In scripts and pipes, use `dllm-chat ask`.")
+    from dllm_tui.cli.models import choices
+    from dllm_tui.tui.app import ChatApp
+    from dllm_tui.tui.stderr import guarded
+
+    host = new_host(chosen)
+    session = Session(host, chosen, history=paths.traces_dir() if chosen.history else None)
+    app = ChatApp(session, chosen, models=choices, themes_dir=paths.themes_dir(), save=settings.save)
+    try:
+        host.load(chosen.model)
+        with guarded(paths.log_file()):
+            app.run(mouse=chosen.mouse)
+    finally:
+        session.close()
+        host.close()
+    if app.return_code:
+        raise typer.Exit(app.return_code)
