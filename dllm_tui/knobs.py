@@ -83,9 +83,27 @@ POLICIES: dict[str, str] = {
     "sequential": "from left to right, as many as the steps ask for",
     "margin": "like confidence, ordered by the gap between the best two tokens",
     "entropy": "the lowest entropies, while their sum stays within the entropy bound",
+    "low-entropy": "like confidence, by entropy: all below the entropy bound (WeDLM, d3LLM)",
+    "eb": "the most confident, while their entropies sum to the entropy bound (EB sampler)",
+    "factor": "like confidence, but the more tokens at once, the surer each must be (Fast-dLLM)",
+    "runs": "the best of every run of masks, and all above the threshold (dInfer)",
+    "credit": "like confidence; a token that stays the best prediction gains weight (dInfer)",
+    "adaptive": "like confidence, with fewer steps for blocks that the model is sure of",
+    "origin": "each position by chance, as often as the steps ask for (Dream's first sampler)",
     "random": "positions drawn at random",
 }
 """Commit policies and what each picks in a step."""
+
+SCHEDULES: dict[str, str] = {
+    "pace": "an equal share of what is left, so that the block is full when its steps run out",
+    "llada": "equal shares of the block's masks, the remainder in the first steps",
+    "quota": "equal shares of the whole block, what the prompt has of it included (SDAR, LLaDA 2)",
+    "dllm": "a linear noise schedule, rounded half to even",
+    "dream": "a linear noise schedule, rounded down: the first steps may commit none",
+    "rnd1": "what stays masked falls linearly, rounded down: steps may commit none",
+    "free": "one; the last step takes what is left",
+}
+"""How many tokens a step commits at least, and who counts like that."""
 
 PRESETS: dict[str, dict[str, Value]] = {
     "draft": {"steps": 4},
@@ -135,6 +153,15 @@ KNOBS: dict[str, Knob] = {
             type=str,
             default="confidence",
             choices=tuple(POLICIES),
+        ),
+        Knob(
+            name="schedule",
+            label="schedule",
+            help="How many tokens a step commits at least; all but the first are those of a reference.",
+            type=str,
+            default="pace",
+            choices=tuple(SCHEDULES),
+            holds="block",
         ),
         Knob(
             name="temperature",
@@ -206,6 +233,16 @@ KNOBS: dict[str, Knob] = {
             snaps=(0.05, 0.1, 0.2, 0.35, 0.5, 1.0, 2.0),
         ),
         Knob(
+            name="pick_temperature",
+            label="pick temp.",
+            help="0 commits the surest positions; higher draws positions more freely (Dream's alg_temp).",
+            type=float,
+            default=0.0,
+            low=0.0,
+            high=5.0,
+            snaps=(0.0, 0.1, 0.2, 0.5, 1.0, 2.0),
+        ),
+        Knob(
             name="edit_threshold",
             label="edit",
             help="Replace a committed token when another is more confident than this (token editing).",
@@ -224,6 +261,7 @@ KNOBS: dict[str, Knob] = {
             low=0.0,
             high=20.0,
             snaps=(0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
+            holds="run",
         ),
         Knob(
             name="seed",
@@ -252,6 +290,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     block_size: int = 8
     threshold: float = 0.9
     policy: str = "confidence"
+    schedule: str = "pace"
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: int = 0
@@ -259,6 +298,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cache: str = "auto"
     distance_penalty: float = 0.0
     entropy_bound: float = 0.35
+    pick_temperature: float = 0.0
     edit_threshold: float = 0.9
     cfg_scale: float = 0.0
     seed: int | None = None

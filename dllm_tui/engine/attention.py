@@ -60,6 +60,10 @@ class Plan:
         """
         raise NotImplementedError
 
+    def reach(self, start: int, is_open: Tensor) -> Tensor:
+        """Undecided cells that a step may commit, of the block's from ``start`` on: bool [T]."""
+        return is_open
+
     def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
         """The forward over a block, predicting ``cells`` (int64 [n])."""
         raise NotImplementedError
@@ -73,14 +77,23 @@ class Plan:
 
 
 class TwoStreams(Plan):
-    """Block-causal, with a clean stream that is the autoregressive model itself (``smol``, shift 1).
+    """Block-causal, with a clean stream that is the autoregressive model itself.
 
     The clean stream (prompt, finished blocks) is causal; its last row is the next token. The noised
-    stream holds the block being denoised: its window begins one position early, at the last clean token,
-    so that row j predicts the block's cell j; it sees the clean keys before the window and all of itself.
+    stream holds the block being denoised. With shift 1 (``smol``) its window begins one position early,
+    at the last clean token, so that row j predicts the block's cell j; with shift 0 (Nemotron) it is the
+    block. It sees the clean keys before the window and all of itself.
+
+    Args:
+        canvas: with the prompt on it.
+        shift: 1 where a position's prediction is read one row before it.
     """
 
     verifies = True
+
+    def __init__(self, canvas: Canvas, shift: int = 1) -> None:
+        super().__init__(canvas)
+        self.shift = shift
 
     def prefill(self) -> Forward:
         """Clean, causal, the whole prompt."""
@@ -90,9 +103,10 @@ class TwoStreams(Plan):
         return start + knobs.block_size, start + knobs.block_size
 
     def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
-        """Noised, from the last clean token on; that one's clean keys give way to its noised ones."""
-        window = self.canvas.ids[start - 1 : end - 1]
-        return Forward(ids=window, start=start - 1, noised=True, context=start - 1, rows=cells - start)
+        """Noised; with shift 1 from the last clean token on, whose clean keys give way to noised ones."""
+        first = start - self.shift
+        window = self.canvas.ids[first : end - self.shift]
+        return Forward(ids=window, start=first, noised=True, context=first, rows=cells - start)
 
     def commit(self, start: int, end: int, *, judge: bool) -> Forward:
         """Clean, causal, the block."""
@@ -117,11 +131,14 @@ class BlockCausal(Plan):
         size: of a block.
         shift: 1 where a position's prediction is read one row before it.
         from_response: the grid begins at the end of the prompt.
+        whole: the last block keeps its size where it reaches past the answer's limit.
     """
 
-    def __init__(self, canvas: Canvas, size: int, shift: int = 0, *, from_response: bool = False) -> None:
+    def __init__(
+        self, canvas: Canvas, size: int, shift: int = 0, *, from_response: bool = False, whole: bool = True
+    ) -> None:
         super().__init__(canvas)
-        self.size, self.shift = size, shift
+        self.size, self.shift, self.whole = size, shift, whole
         self.offset = canvas.prompt % size if from_response else 0
 
     def _base(self, position: int) -> int:
@@ -144,6 +161,7 @@ class BlockCausal(Plan):
 
     def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
         end = start - (start - self.offset) % self.size + self.size
+        end = end if self.whole else min(end, limit)
         return end, end
 
     def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
@@ -230,10 +248,12 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
             f"Use cache auto or {'exact' if exact else 'none'}.",
         )
     if family.two_streams:
-        return TwoStreams(canvas)
+        return TwoStreams(canvas, family.shift)
     if family.attention is Attention.FULL:
         return Full(canvas, family.shift)
     if family.attention is Attention.BLOCK_CAUSAL:
         size = family.grid or knobs.block_size
-        return BlockCausal(canvas, size, family.shift, from_response=family.response_grid)
+        return BlockCausal(
+            canvas, size, family.shift, from_response=family.response_grid, whole=family.whole_blocks
+        )
     raise EngineError(f"{family.title} decodes with {family.attention} attention, which isn't built yet.")

@@ -27,6 +27,8 @@ class Canvas:
         """bool [length], undecided cells."""
         self.confidence = torch.ones(self.prompt)
         """float32 [length], of each decided cell when it was decided."""
+        self.given: dict[int, int] = {}
+        """Cells of the answer that a person has set, by absolute position: their tokens."""
 
     @property
     def length(self) -> int:
@@ -40,6 +42,9 @@ class Canvas:
             self.ids = torch.cat([self.ids, torch.full((more,), self.mask_id)])
             self.open = torch.cat([self.open, torch.ones(more, dtype=torch.bool)])
             self.confidence = torch.cat([self.confidence, torch.zeros(more)])
+            for place, token in self.given.items():
+                if length - more <= place < length:
+                    self.ids[place], self.open[place], self.confidence[place] = token, False, 1.0
         elif more < 0:
             self.ids, self.open = self.ids[:length], self.open[:length]
             self.confidence = self.confidence[:length]
@@ -98,7 +103,7 @@ class Canvas:
                 position=place,
                 token_id=None if new < 0 else new,
                 confidence=round(confidence, 6),
-                kind=_kind(old, new),
+                kind="fix" if self.given.get(self.prompt + place) == new else _kind(old, new),
             )
             for place, old, new, confidence in zip(*(c.tolist() for c in columns), strict=True)
         )

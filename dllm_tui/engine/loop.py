@@ -5,17 +5,19 @@ What a family does differently is in its plan (who sees whom, :mod:`dllm_tui.eng
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from dllm_tui.engine.attention import Forward, plan_for
+from dllm_tui.engine.backbone import Cache
 from dllm_tui.engine.canvas import Canvas
+from dllm_tui.engine.draws import Draws
 from dllm_tui.engine.model import Model
-from dllm_tui.engine.policies import View, rule_for
+from dllm_tui.engine.policies import Credit, View, rule_for
 from dllm_tui.engine.scores import Scores, read
 from dllm_tui.errors import EngineError
 from dllm_tui.events import (
@@ -47,6 +49,7 @@ class Block:
     end: int
     ended: Reason | None = None
     """Why the answer ends in this block, as soon as that is known."""
+    credit: Credit = field(default_factory=Credit)
 
 
 class Decoder:
@@ -59,6 +62,8 @@ class Decoder:
         run: the number that the events carry.
         should_stop: asked before every forward; true ends the run with ``cancelled``.
         alternatives: how many of the best tokens each guess reports.
+        frame: the answer's first cells, where some are given: a token, or ``None`` for one to be found.
+        draws: where chance comes from, if not from the seed.
 
     Raises:
         EngineError: the knobs ask for what the family doesn't do.
@@ -73,6 +78,8 @@ class Decoder:
         run: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
         alternatives: int = 0,
+        frame: Sequence[int | None] = (),
+        draws: Draws | None = None,
     ) -> None:
         self.model = model
         self.live = live
@@ -83,13 +90,15 @@ class Decoder:
         vocabulary = model.backbone.vocab_size
         mask_id = vocabulary if model.mask_id is None else model.mask_id
         self.canvas = Canvas(prompt_ids, mask_id)
+        self.canvas.given = {len(prompt_ids) + i: token for i, token in enumerate(frame) if token is not None}
         self.plan = plan_for(model.family, self.canvas, self.knobs)
         self._check_policy(self.knobs.policy)
         real = mask_id < vocabulary
         self.forbidden = torch.tensor([mask_id], device=model.backbone.device) if real else None
         self.seed = random.SystemRandom().getrandbits(31) if self.knobs.seed is None else self.knobs.seed
-        self.generator = torch.Generator().manual_seed(self.seed)
-        self.cache = None
+        self.draws = draws or Draws(self.seed)
+        self.cache = self.blind_cache = None
+        self._shown = self.canvas.shown()
         self.block = Block(-1, len(prompt_ids), len(prompt_ids))
         self.reason: Reason | None = None
         self.nfe: dict[str, int] = {"prefill": 0, "denoise": 0, "commit": 0}
@@ -120,7 +129,7 @@ class Decoder:
             )
             self.reason = "error"
         finally:
-            self.cache = None
+            self.cache = self.blind_cache = None
         yield self._done()
 
     # The three kinds of forward
@@ -133,13 +142,14 @@ class Decoder:
         if self.plan.caches:
             room = start + max(self.knobs.max_new_tokens, CACHE_ROOM) + self.knobs.block_size
             self.cache = self.model.backbone.new_cache(min(room, self.context))
+            if self.knobs.cfg_scale:
+                self.blind_cache = self.model.backbone.new_cache(min(room, self.context))
         forward = self.plan.prefill()
         if forward is None:
             yield from self._open(start)
             return
-        before = self.canvas.shown()
         opened = self._open(start, self._predict(forward, "prefill"))
-        yield from self._step("prefill", 0, before)
+        yield from self._step("prefill", 0)
         yield from opened
 
     def _denoise(self) -> Iterator[AnyEvent]:
@@ -153,12 +163,13 @@ class Decoder:
                 return
             step += 1
             span = slice(block.start, block.end)
-            wanted = rule.wanted(canvas.open[span])
+            is_open = self.plan.reach(block.start, canvas.open[span].clone())
+            wanted = rule.wanted(is_open)
             cells = wanted.nonzero().flatten() + block.start
-            scores = self._score(self.plan.denoise(block.start, block.end, cells), "denoise")
+            scores = self._score(self.plan.denoise(block.start, block.end, cells), "denoise", wanted)
             view = View(
                 ids=canvas.ids[span].clone(),
-                open=canvas.open[span].clone(),
+                open=is_open,
                 token=_spread(scores.token, wanted),
                 confidence=_spread(scores.confidence, wanted),
                 entropy=_spread(scores.entropy, wanted),
@@ -166,14 +177,14 @@ class Decoder:
                 step=step,
                 opened=opened,
                 knobs=self.knobs,
-                generator=self.generator,
+                eps=self.model.family.eps,
+                draws=self.draws,
             )
-            before = canvas.shown()
             rule.apply(canvas, block.start, view)
             goes_on = rule.goes_on(self._masks())
             if not (goes_on and rule.revises):
                 self._settle()
-            yield from self._step("denoise", block.index, before, step, self._guesses(scores, cells))
+            yield from self._step("denoise", block.index, step, self._guesses(scores, cells))
             goes_on = goes_on and block.ended is None
 
     def _commit(self) -> Iterator[AnyEvent]:
@@ -187,7 +198,6 @@ class Decoder:
         keeps = judge or (block.ended != "stop" and end == block.end)
         forward = self.plan.commit(block.start, end, judge=judge) if keeps else None
         following = None if forward is None else self._predict(forward, "commit")
-        before = canvas.shown()
         kept = end - block.start
         if judge and following is not None:
             agrees = following.token[:-1] == canvas.ids[block.start + 1 : end]
@@ -197,12 +207,13 @@ class Decoder:
         if block.ended is not None and final == end:
             self.reason = block.ended
         else:
-            if self.cache is not None:
-                self.cache.truncate(final)
+            for cache in (self.cache, self.blind_cache):
+                if cache is not None:
+                    cache.truncate(final)
             canvas.remask(final, end)
             opened = self._open(final, following and following.row(kept - 1 if judge else 0))
         if forward is not None:
-            yield from self._step("commit", block.index, before)
+            yield from self._step("commit", block.index)
         first = canvas.prompt
         yield Commit(run=self.run, block=block.index, start=block.start - first, end=final - first)
         yield from opened
@@ -244,7 +255,8 @@ class Decoder:
         block, canvas = self.block, self.canvas
         end = min(block.end, self.limit)
         stop = canvas.first_of(self.model.stop_ids, block.start, end)
-        if stop is not None and not canvas.masks(block.start, stop):
+        last = block.end if self.model.family.finishes_block else stop
+        if stop is not None and last is not None and not canvas.masks(block.start, min(last, end)):
             block.ended = "stop"
             canvas.resize(stop + 1)
         elif end == self.limit and not canvas.masks(block.start, end):
@@ -295,20 +307,33 @@ class Decoder:
             torch.cuda.synchronize(self.model.backbone.device)
         return None
 
-    def _score(self, forward: Forward, phase: Phase) -> Scores:
-        """Run a forward and score its rows."""
+    def _score(self, forward: Forward, phase: Phase, wanted: Tensor | None = None) -> Scores:
+        """Run a forward and score its rows; ``wanted`` are the cells of the block that they stand for."""
         with torch.inference_mode():
+            logits = self._run(forward, phase)
+            if wanted is not None and self.knobs.policy == "credit":
+                logits = self.block.credit.fuse(logits, wanted)
             return read(
-                self._run(forward, phase),
+                logits,
                 self.knobs,
+                sampling=self.model.family.sampling,
+                draws=self.draws,
                 forbidden=self.forbidden,
-                generator=self.generator,
                 alternatives=self.alternatives if phase == "denoise" else 0,
             )
 
     def _run(self, forward: Forward, phase: Phase) -> Tensor:
         self._clock = perf_counter()
         self.nfe[phase] += 1
+        logits = self._forward(forward, self.cache)
+        if self.knobs.cfg_scale:
+            positions = torch.arange(forward.start, forward.start + forward.ids.numel())
+            blind = forward.ids.masked_fill(positions < self.canvas.prompt, self.canvas.mask_id)
+            unguided = self._forward(replace(forward, ids=blind), self.blind_cache)
+            logits = unguided + (self.knobs.cfg_scale + 1) * (logits - unguided)
+        return logits
+
+    def _forward(self, forward: Forward, cache: Cache | None) -> Tensor:
         backbone, device = self.model.backbone, self.model.backbone.device
         positions = torch.arange(forward.start, forward.start + forward.ids.numel(), device=device)
         rows = forward.rows
@@ -316,8 +341,8 @@ class Decoder:
             forward.ids.to(device, non_blocking=True),
             positions,
             noised=forward.noised,
-            cache=self.cache,
-            context=None if self.cache is None else forward.context,
+            cache=cache,
+            context=None if cache is None else forward.context,
             write_at=forward.write_at,
             mask=None if forward.mask is None else forward.mask.to(device, non_blocking=True),
             causal=forward.causal,
@@ -327,13 +352,14 @@ class Decoder:
     # Events
 
     def _step(
-        self, phase: Phase, block: int, before: Tensor, step: int = 0, guesses: tuple[Guess, ...] = ()
+        self, phase: Phase, block: int, step: int = 0, guesses: tuple[Guess, ...] = ()
     ) -> Iterator[AnyEvent]:
         """The event of the forward that has just been applied, after the pieces it needs."""
         canvas = self.canvas
         now = perf_counter()
         self.seconds[phase] += now - self._clock
-        changes = canvas.changes_since(before)
+        changes = canvas.changes_since(self._shown)
+        self._shown = canvas.shown()
         named = [change.token_id for change in changes if change.token_id is not None]
         for guess in guesses:
             named += [guess.token_id, *(token for token, _ in guess.top)]

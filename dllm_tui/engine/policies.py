@@ -5,18 +5,31 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import torch
+from dllm_kernels.confidence import confidence as read_confidence
 from torch import Tensor
 
+from dllm_tui.engine import schedules
 from dllm_tui.engine.canvas import Canvas
+from dllm_tui.engine.draws import Draws
 from dllm_tui.engine.revision import EditBudget, edits
-from dllm_tui.engine.schedules import pace
-from dllm_tui.engine.selection import commit, entropy_bounded, leftmost, penalise_distance, ranks, stream
+from dllm_tui.engine.selection import (
+    best_of_runs,
+    commit,
+    credit,
+    entropy_bounded,
+    leftmost,
+    penalise_distance,
+    perturb,
+    stream,
+    with_credit,
+)
+from dllm_tui.engine.selection import factor as by_factor
 from dllm_tui.errors import EngineError
 from dllm_tui.families.family import Family, Revision
 from dllm_tui.knobs import Knobs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class View:
     """What a policy sees in one step: T cells of the active block, on the host.
 
@@ -26,7 +39,7 @@ class View:
     ids: Tensor
     """int64 [T], what stands there now."""
     open: Tensor
-    """bool [T], undecided cells."""
+    """bool [T], undecided cells that may be committed now."""
     token: Tensor
     """int64 [T], predictions."""
     confidence: Tensor
@@ -39,14 +52,53 @@ class View:
     """Denoising steps of this block so far, this one included."""
     opened: int
     """Undecided cells when the block began."""
+    eps: float
+    """See :class:`~dllm_tui.families.family.Family`."""
     knobs: Knobs
-    generator: torch.Generator
+    draws: Draws
+
+    @property
+    def masks(self) -> int:
+        """Undecided cells that may be committed now."""
+        return int(self.open.sum())
 
     @property
     def least(self) -> int:
-        """Fewest cells to commit, so that the block is full when its steps run out (design §4)."""
-        return pace(int(self.open.sum()), self.knobs.steps - self.step + 1)
+        """Fewest cells to commit, as the schedule asks."""
+        return SCHEDULES[self.knobs.schedule](self)
 
+    @property
+    def passing(self) -> Tensor:
+        """Open cells above the threshold: bool [T]."""
+        return self.open & (self.confidence > self.knobs.threshold)
+
+    def due(self, score: Tensor, least: int | None = None) -> Tensor:
+        """The best cells by a score, as many as the schedule asks for: bool [T]."""
+        if self.knobs.pick_temperature:
+            score = perturb(score, self.knobs.pick_temperature, self.draws.uniform(score.numel()))
+        return commit(score, self.open, least=self.least if least is None else least)
+
+
+def _rnd1(view: View) -> int:
+    kept = schedules.rnd1_kept(view.opened, view.knobs.steps)
+    return view.masks - kept[view.step - 1] if view.step <= len(kept) else view.masks
+
+
+def _share(view: View, shares: list[int]) -> int:
+    # Past the end, because steps were turned down meanwhile: all that is left.
+    return shares[view.step - 1] if view.step <= len(shares) else view.masks
+
+
+SCHEDULES: dict[str, Callable[[View], int]] = {
+    "pace": lambda view: schedules.pace(view.masks, view.knobs.steps - view.step + 1),
+    "llada": lambda view: _share(view, schedules.even(view.opened, view.knobs.steps)),
+    "quota": lambda view: _share(view, schedules.even(view.knobs.block_size, view.knobs.steps)),
+    "dllm": lambda view: _share(view, schedules.half_even(view.opened, view.knobs.steps)),
+    "dream": lambda view: schedules.dream(view.masks, view.step - 1, view.knobs.steps, view.eps),
+    "rnd1": _rnd1,
+    "free": lambda view: 1 if view.step < view.knobs.steps else view.masks,
+}
+"""By the knob's value; what each counts is said in :mod:`dllm_tui.engine.schedules`."""
 
 Policy: TypeAlias = Callable[[View], Tensor]
 """Gives bool [T]: the open cells to commit now."""
@@ -57,7 +109,7 @@ def confidence(view: View) -> Tensor:
     score = view.confidence
     if view.knobs.distance_penalty:
         score = penalise_distance(score, view.open, view.knobs.distance_penalty)
-    return commit(score, view.open, view.knobs.threshold, view.least)
+    return (view.open & (score > view.knobs.threshold)) | view.due(score)
 
 
 def streaming(view: View) -> Tensor:
@@ -73,21 +125,68 @@ def sequential(view: View) -> Tensor:
 
 def margin(view: View) -> Tensor:
     """Like confidence, but the steps' share goes to the largest gaps between the best two tokens."""
-    passes = view.open & (view.confidence > view.knobs.threshold)
-    return passes | commit(view.margin, view.open, least=view.least)
+    return view.passing | view.due(view.margin)
 
 
 def entropy(view: View) -> Tensor:
-    """The lowest entropies for as long as they sum to the bound, and as many as the steps ask for."""
-    within = entropy_bounded(view.entropy, view.open, view.knobs.entropy_bound)
-    return within | commit(-view.entropy, view.open, least=view.least)
+    """The lowest entropies for as long as they sum to the bound, and as many as the steps ask for.
+
+    With a bound of 0 the steps alone decide.
+    """
+    due = view.due(-view.entropy)
+    bound = view.knobs.entropy_bound
+    return due | entropy_bounded(view.entropy, view.open, bound) if bound else due
+
+
+def low_entropy(view: View) -> Tensor:
+    """All whose entropy is below the bound, and the lowest of the rest as far as the steps ask for it."""
+    score = penalise_distance(-view.entropy, view.open, view.knobs.distance_penalty)
+    return (view.open & (score > -view.knobs.entropy_bound)) | view.due(score)
+
+
+def eb(view: View) -> Tensor:
+    """The most confident for as long as their entropies, the largest left out, sum to the bound."""
+    bound = view.knobs.entropy_bound
+    due = view.due(view.confidence)
+    return due | entropy_bounded(view.entropy, view.open, bound, score=view.confidence)
+
+
+def factor(view: View) -> Tensor:
+    """The more at once the surer each; the threshold is what the second one must exceed.
+
+    Fast-dLLM asks 1 - f/(n + 1) of the n-th most confident: f = 3·(1 - threshold).
+    """
+    return view.due(view.confidence) | by_factor(view.confidence, view.open, 3 * (1 - view.knobs.threshold))
+
+
+def runs(view: View) -> Tensor:
+    """The best of every run of masks where it has a chance, and all above the threshold."""
+    best = best_of_runs(view.confidence, view.open, view.knobs.threshold, LOW_THRESHOLD)
+    return best | view.due(view.confidence)
+
+
+def adaptive(view: View) -> Tensor:
+    """Like confidence, but of the steps that are left only as many as the model's doubt deserves."""
+    sure = float(view.confidence[view.open].mean())
+    steps_left = schedules.adaptive(max(1, view.knobs.steps - view.step + 1), sure)
+    return view.passing | view.due(view.confidence, schedules.pace(view.masks, steps_left))
+
+
+def origin(view: View) -> Tensor:
+    """Each with the same chance, so that the steps' share is met on average (Dream's ``origin``)."""
+    share = view.least / max(1, view.masks)
+    if view.knobs.schedule == "dream":
+        share = float(schedules.dream_share(view.step - 1, view.knobs.steps, view.eps))
+    return view.open & (view.draws.uniform(view.open.numel()) < share)
 
 
 def random(view: View) -> Tensor:
     """Positions drawn at random, as many as the steps ask for."""
-    draws = torch.rand(view.open.numel(), generator=view.generator)
-    return view.open & (ranks(draws, view.open) < view.least)
+    return commit(view.draws.uniform(view.open.numel()), view.open, least=view.least)
 
+
+LOW_THRESHOLD = 0.4
+"""Confidence below which the best of a run of masks stays one; the value of dInfer's examples."""
 
 POLICIES: dict[str, Policy] = {
     "confidence": confidence,
@@ -96,9 +195,39 @@ POLICIES: dict[str, Policy] = {
     "sequential": sequential,
     "margin": margin,
     "entropy": entropy,
+    "low-entropy": low_entropy,
+    "eb": eb,
+    "factor": factor,
+    "runs": runs,
+    "credit": confidence,
+    "adaptive": adaptive,
+    "origin": origin,
     "random": random,
 }
-"""By the knob's value. ``verify`` drafts like ``confidence``; its commit forward does the rest."""
+"""By the knob's value. ``verify`` drafts like ``confidence``; its commit forward does the rest. ``credit``
+changes the logits before they are read."""
+
+
+@dataclass
+class Credit:
+    """What the ``credit`` policy remembers of a block: how often each token was a position's best."""
+
+    _table: Tensor | None = None
+
+    def fuse(self, logits: Tensor, wanted: Tensor) -> Tensor:
+        """The logits of the ``wanted`` cells (bool [T]), raised where a token was the best before.
+
+        Args:
+            logits: float32 [n, vocab].
+            wanted: n of its T are true.
+        """
+        if self._table is None:
+            self._table = logits.new_zeros(wanted.numel(), logits.shape[-1])
+        seen = read_confidence(logits)
+        rows = wanted.nonzero().flatten().to(logits.device)
+        own = credit(self._table[rows], seen.token, seen.confidence)
+        self._table[rows] = own
+        return with_credit(logits, own)
 
 
 class Rule:
@@ -173,5 +302,5 @@ def rule_for(family: Family) -> Rule:
     if family.revision is Revision.MONOTONE:
         return Monotone()
     if family.revision is Revision.EDIT:
-        return Editing()
+        return Editing(EditBudget(family.edit_steps))
     raise EngineError(f"{family.title} decodes with revision by {family.revision}, which isn't built yet.")

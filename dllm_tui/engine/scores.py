@@ -6,6 +6,9 @@ import torch
 from dllm_kernels.confidence import confidence
 from torch import Tensor
 
+from dllm_tui.engine.draws import Draws
+from dllm_tui.engine.filters import keep_top_k, keep_top_p
+from dllm_tui.families.family import Sampling
 from dllm_tui.knobs import Knobs
 
 
@@ -16,7 +19,8 @@ class Scores:
     token: Tensor
     """int64 [n], the predicted token: the best one, or a sample where the temperature asks for it."""
     confidence: Tensor
-    """float32 [n], its probability before temperature, filters and noise."""
+    """float32 [n], its probability; as the family's :class:`~dllm_tui.families.family.Sampling` has it,
+    before temperature and filters or after them."""
     entropy: Tensor
     """float32 [n], of the distribution, in nats."""
     margin: Tensor
@@ -34,8 +38,9 @@ def read(
     logits: Tensor,
     knobs: Knobs,
     *,
+    sampling: Sampling,
+    draws: Draws,
     forbidden: Tensor | None = None,
-    generator: torch.Generator,
     alternatives: int = 0,
 ) -> Scores:
     """Score every row.
@@ -45,22 +50,23 @@ def read(
     Args:
         logits: float32 [n, vocab].
         knobs: temperature, top-p and top-k count here.
+        sampling: how the family uses them.
+        draws: one number is drawn per row when sampling.
         forbidden: int64 [1], the mask's id where the head has a column for it. It is never predicted,
             but it takes part in the softmax, as in the reference decoders.
-        generator: on the host; one number is drawn per row when sampling, so a seed gives the same
-            answer whatever the device.
         alternatives: how many of the best tokens to report beside the predicted one.
     """
-    seen = confidence(logits, forbidden)
+    shaped = shape(logits, knobs, sampling.order, forbidden) if sampling.filtered else logits
+    seen = confidence(shaped, forbidden)
     token, sure = seen.token, seen.confidence
-    if knobs.temperature > 0:
-        uniform = torch.rand(logits.shape[0], generator=generator).to(logits.device)
-        token = sample(logits, knobs, uniform, forbidden)
-        sure = (logits.gather(-1, token.unsqueeze(-1)).squeeze(-1) - seen.lse).exp()
+    if knobs.temperature > 0 and not sampling.greedy:
+        source = shaped if sampling.filtered else shape(logits, knobs, sampling.order, forbidden)
+        token = draws.tokens(_without(source, forbidden).softmax(-1))
+        sure = (shaped.gather(-1, token.unsqueeze(-1)).squeeze(-1) - seen.lse).exp()
     # A float32 holds every token id exactly: one tensor, one transfer.
     columns = [token.float(), sure, seen.entropy, seen.margin]
     if alternatives:
-        allowed = logits if forbidden is None else logits.index_fill(-1, forbidden, -torch.inf)
+        allowed = _without(shaped, forbidden)
         best = allowed.topk(min(alternatives, logits.shape[-1]))
         chances = (best.values - seen.lse.unsqueeze(-1)).exp()
         columns += [*best.indices.float().unbind(-1), *chances.unbind(-1)]
@@ -70,39 +76,29 @@ def read(
     return Scores(packed[:, 0].long(), sure, entropy, margin, torch.stack([ids, chances], -1))
 
 
-def sample(logits: Tensor, knobs: Knobs, uniform: Tensor, forbidden: Tensor | None = None) -> Tensor:
-    """One token a row, by inverting the distribution's sum at ``uniform``: int64 [n].
-
-    Temperature, then top-k, then top-p of what top-k left.
+def shape(logits: Tensor, knobs: Knobs, order: tuple[str, ...], forbidden: Tensor | None = None) -> Tensor:
+    """The logits [n, vocab] of the distribution that is sampled from, after temperature and filters.
 
     Args:
         logits: float32 [n, vocab].
-        knobs: with a temperature above 0.
-        uniform: float32 [n] in [0, 1), on the logits' device.
-        forbidden: ids that are never drawn.
+        knobs: a temperature of 0 leaves the logits as they are.
+        order: in which the three act.
+        forbidden: ids that are never drawn. They count in the filters as any other, but when they would
+            leave nothing else, the best other token stays too.
     """
-    chances = (logits / knobs.temperature).softmax(-1)
-    if forbidden is not None:
-        chances = chances.index_fill(-1, forbidden, 0.0)
-    if 0 < knobs.top_k < chances.shape[-1]:
-        least = chances.topk(knobs.top_k).values[:, -1:]
-        chances = chances.masked_fill(chances < least, 0.0)
-    if knobs.top_p < 1:
-        least = _nucleus(chances / chances.sum(-1, keepdim=True), knobs.top_p)
-        chances = chances.masked_fill(chances < least * chances.sum(-1, keepdim=True), 0.0)
-    sums = chances.cumsum(-1)
-    target = uniform.unsqueeze(-1) * sums[:, -1:]
-    drawn = torch.searchsorted(sums, target, right=True).squeeze(-1)
-    return drawn.clamp_(max=chances.shape[-1] - 1)
+    shaped, heat = logits, knobs.temperature or 1.0
+    for name in order:
+        if name == "temperature":
+            shaped = shaped / heat
+        elif name == "top_k":
+            shaped = keep_top_k(shaped, knobs.top_k)
+        else:
+            shaped = keep_top_p(shaped, knobs.top_p)
+    if forbidden is not None and (knobs.top_k or knobs.top_p < 1):
+        best = _without(logits, forbidden).argmax(-1, keepdim=True)
+        shaped = shaped.scatter(-1, best, logits.gather(-1, best) / heat)
+    return shaped
 
 
-def _nucleus(chances: Tensor, top_p: float) -> Tensor:
-    """Smallest probability in the smallest set that holds ``top_p``: float32 [n, 1]."""
-    size = chances.shape[-1]
-    # Sorting a whole vocabulary takes a CPU longer than the network; the few best are nearly always enough.
-    for count in (size,) if chances.is_cuda else (64, 1024, size):
-        best = chances.topk(min(count, size)).values
-        before = best.cumsum(-1) - best
-        if count >= size or bool((before[:, -1] >= top_p).all()):
-            return best.masked_fill(before >= top_p, torch.inf).amin(-1, keepdim=True)
-    raise AssertionError("the whole vocabulary was tried")
+def _without(logits: Tensor, forbidden: Tensor | None) -> Tensor:
+    return logits if forbidden is None else logits.index_fill(-1, forbidden, -torch.inf)

@@ -192,34 +192,23 @@ def perturb(score: Tensor, temperature: float, uniform: Tensor) -> Tensor:
 
 
 def credit(
-    table: Tensor | None,
-    logits: Tensor,
-    tokens: Tensor,
-    confidence: Tensor,
-    masked: Tensor,
-    *,
-    gamma: float = 0.2,
-    decay: float = 0.8,
+    table: Tensor, tokens: Tensor, confidence: Tensor, *, gamma: float = 0.2, decay: float = 0.8
 ) -> Tensor:
     """Weight that a token gains where it keeps being the best prediction.
 
     The credit decoder of dInfer.
 
     Args:
-        table: float32 [T, vocab] of the former step, ``None`` in the first step of a block.
-        logits: float [T, vocab] of this step (its shape and device are used).
+        table: float32 [T, vocab] of the step before, zeros at the beginning of a block.
         tokens: int64 [T], the best predictions.
         confidence: float32 [T], their probabilities.
-        masked: bool [T].
         gamma: power that lifts small probabilities.
         decay: of the former credit, per step.
 
     Returns:
         float32 [T, vocab]; add :func:`its logarithm <with_credit>` to the logits.
     """
-    decayed = torch.zeros_like(logits, dtype=torch.float32) if table is None else table * decay
-    gain = (confidence**gamma * masked).unsqueeze(-1)
-    return decayed.scatter_add_(-1, tokens.unsqueeze(-1), gain)
+    return (table * decay).scatter_add_(-1, tokens.unsqueeze(-1), (confidence**gamma).unsqueeze(-1))
 
 
 def with_credit(logits: Tensor, table: Tensor, alpha: float = 0.7) -> Tensor:

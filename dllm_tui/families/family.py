@@ -38,6 +38,19 @@ class Revision(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How a family's reference makes a token and its confidence out of logits."""
+
+    order: tuple[str, ...] = ("temperature", "top_k", "top_p")
+    """In which order the three act."""
+    filtered: bool = False
+    """Confidence, entropy and margin are those of the distribution that is sampled from, with temperature
+    and filters (which then act at temperature 0 too); otherwise of the model's own."""
+    greedy: bool = False
+    """The best token is taken whatever the temperature, which then only shapes the confidence."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """A group of checkpoints that are laid out and decoded alike."""
 
@@ -61,6 +74,17 @@ class Family:
     two_streams: bool = False
     """Prompt and finished blocks are read causally by the base's own weights; only the block that is being
     denoised is read bidirectionally, by adapted ones (``smol``)."""
+    whole_blocks: bool = True
+    """The last block keeps its size where it reaches past the longest answer."""
+    sub_block: int | None = None
+    """Blocks are filled in parts of this size, one after the other (Fast-dLLM v2)."""
+    finishes_block: bool = False
+    """A stop token ends the answer only once its block is full, as in some references."""
+    eps: float = 1e-3
+    """Share of masks at which the linear noise schedule of its samplers ends."""
+    edit_steps: int = 16
+    """Forwards that a full block may spend on edits."""
+    sampling: Sampling = field(default_factory=Sampling)
     defaults: Knobs = field(default_factory=Knobs)
     policies: tuple[str, ...] = ("confidence",)
     """Policies that make sense for it, the default first."""

@@ -123,15 +123,16 @@ def eb_sampler(case: Case, read: Confidence, masked: Tensor) -> Tensor:
 
 
 def check_credit(case: Case) -> None:
-    knobs, ids, table = case.knobs, case.given("ids").clone(), None
+    knobs, ids = case.knobs, case.given("ids").clone()
     mask = torch.tensor([knobs["mask_token_id"]])
-    for step, logits in enumerate(case.given("logits")):
+    tables = case.given("logits")
+    table = torch.zeros_like(tables[0])
+    for step, logits in enumerate(tables):
         masked = ids == mask
         raw = confidence(logits)
         table = selection.credit(
-            table, logits, raw.token, raw.confidence, masked,
-            gamma=knobs["boost_gamma"], decay=knobs["decay_beta"],
-        )  # fmt: skip
+            table, raw.token, raw.confidence, gamma=knobs["boost_gamma"], decay=knobs["decay_beta"]
+        )
         read = confidence(selection.with_credit(logits, table, knobs["credit_alpha"]), mask)
         written = selection.commit(read.confidence, masked, knobs["threshold"], inclusive=True)
         ids = torch.where(written, read.token, ids)
