@@ -8,6 +8,7 @@ that nobody asked for. Numerically it is the same network; a test holds the two 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -82,6 +83,15 @@ class Geometry:
         return shapes
 
 
+FUSED = {
+    "qkv": tuple(f"self_attn.{part}_proj.weight" for part in "qkv"),
+    "qkv_bias": tuple(f"self_attn.{part}_proj.bias" for part in "qkv"),
+    "qk_norm": tuple(f"self_attn.{part}_norm.weight" for part in "qk"),
+    "gate_up": ("mlp.gate_proj.weight", "mlp.up_proj.weight"),
+}
+"""Tensors of a layer that are kept as one, by its name here."""
+
+
 @dataclass(frozen=True)
 class Adaptation:
     """What makes the noised stream of a model with two streams (``smol``)."""
@@ -92,24 +102,80 @@ class Adaptation:
     """[hidden_size]: becomes the input embedding of the id ``vocab_size``."""
 
 
+class _Fused:
+    """Tensors that become one, row after row; each is written into it as it comes.
+
+    Args:
+        shapes: of the parts, by name, in their order.
+        dtype: of the whole.
+        device: of the whole.
+    """
+
+    def __init__(self, shapes: dict[str, tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> None:
+        bounds = list(accumulate((shape[0] for shape in shapes.values()), initial=0))
+        width = next(iter(shapes.values()))[1:]
+        self.whole = torch.empty(bounds[-1], *width, dtype=dtype, device=device)
+        self._spots = {name: slice(a, b) for name, a, b in zip(shapes, bounds, bounds[1:], strict=False)}
+
+    def take(self, name: str, tensor: Tensor) -> bool:
+        """Write one part; whether it was the last."""
+        self.whole[self._spots.pop(name)] = tensor
+        return not self._spots
+
+
 class _Layer:
-    """One layer's weights, fused."""
+    """One layer's weights, fused while they are read: little more than the layer is ever held.
 
-    def __init__(self, tensors: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> None:
-        def fuse(*names: str) -> Tensor:
-            return torch.cat([tensors[name] for name in names]).to(device, dtype)
+    Args:
+        shapes: of the layer's tensors, by their names in the layer.
+        dtype: of weights and arithmetic.
+        device: where they go.
+    """
 
-        q, k, v = (f"self_attn.{n}_proj" for n in "qkv")
-        bias = fuse(f"{q}.bias", f"{k}.bias", f"{v}.bias") if f"{q}.bias" in tensors else None
-        self.attention_norm = fuse("input_layernorm.weight")
-        self.qkv = Linear(fuse(f"{q}.weight", f"{k}.weight", f"{v}.weight"), bias)
-        self.output = Linear(fuse("self_attn.o_proj.weight"))
-        self.mlp_norm = fuse("post_attention_layernorm.weight")
-        self.gate_up = Linear(fuse("mlp.gate_proj.weight", "mlp.up_proj.weight"))
-        self.down = Linear(fuse("mlp.down_proj.weight"))
-        self.qk_norm: tuple[Tensor, Tensor] | None = None
-        if "self_attn.q_norm.weight" in tensors:
-            self.qk_norm = (fuse("self_attn.q_norm.weight"), fuse("self_attn.k_norm.weight"))
+    attention_norm: Tensor
+    mlp_norm: Tensor
+    qkv: Linear
+    output: Linear
+    gate_up: Linear
+    down: Linear
+    qk_norm: tuple[Tensor, Tensor] | None = None
+
+    def __init__(self, shapes: dict[str, tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> None:
+        self._shapes, self._dtype, self._device = shapes, dtype, device
+        self._open: dict[str, _Fused] = {}
+        has_bias = FUSED["qkv_bias"][0] in shapes
+        self._bias = self._fused("qkv_bias").whole if has_bias else None
+
+    def _fused(self, name: str) -> _Fused:
+        if name not in self._open:
+            shapes = {part: self._shapes[part] for part in FUSED.get(name, (name,))}
+            self._open[name] = _Fused(shapes, self._dtype, self._device)
+        return self._open[name]
+
+    def take(self, part: str, tensor: Tensor) -> None:
+        """One of the layer's tensors."""
+        name = next((name for name, parts in FUSED.items() if part in parts), part)
+        if not self._fused(name).take(part, tensor):
+            return
+        whole = self._open.pop(name).whole
+        match name:
+            case "input_layernorm.weight":
+                self.attention_norm = whole
+            case "post_attention_layernorm.weight":
+                self.mlp_norm = whole
+            case "qkv":
+                self.qkv = Linear(whole, self._bias)
+            case "qkv_bias":
+                pass  # the projection has it already
+            case "qk_norm":
+                query, key = whole.chunk(2)
+                self.qk_norm = (query, key)
+            case "self_attn.o_proj.weight":
+                self.output = Linear(whole)
+            case "gate_up":
+                self.gate_up = Linear(whole)
+            case _:
+                self.down = Linear(whole)
 
 
 class LeanBackbone:
@@ -117,8 +183,8 @@ class LeanBackbone:
 
     Args:
         geometry: its sizes.
-        tensors: every weight by its Hugging Face name, in any order; each is converted as it comes, and a
-            layer is fused as soon as it is complete, so that little more than the model is ever held.
+        tensors: every weight by its Hugging Face name, in any order; each is converted and fused as it
+            comes, so that little more than the model is ever held.
         device: where the model goes.
         dtype: of weights and arithmetic.
         adaptation: the noised stream, for a model with two.
@@ -144,17 +210,19 @@ class LeanBackbone:
         self.parameters = 0
         """Weights read, those of an adapter not counted."""
         self._adaptation = adaptation
-        self._clean: list[_Layer | None] = [None] * geometry.layers
-        self._noised: list[_Layer | None] = [None] * geometry.layers if adaptation else self._clean
+        self._clean = self._layers()
+        self._noised = self._layers() if adaptation else self._clean
         exponents = torch.arange(0, geometry.head_dim, 2, dtype=torch.float32) / geometry.head_dim
         self._frequencies = (1.0 / geometry.rope_theta**exponents).to(device)
         with torch.inference_mode():
             self._read(tensors)
 
+    def _layers(self) -> list[_Layer]:
+        shapes = self.geometry.layer_shapes()
+        return [_Layer(shapes, self.dtype, self.device) for _ in range(self.geometry.layers)]
+
     def _read(self, tensors: Iterable[tuple[str, Tensor]]) -> None:
         missing = self.geometry.shapes()
-        per_layer = len(self.geometry.layer_shapes())
-        pending: dict[int, dict[str, Tensor]] = {}
         for name, tensor in tensors:
             shape = missing.pop(name, None)
             if shape is None:
@@ -166,11 +234,12 @@ class LeanBackbone:
                 )
             self.parameters += tensor.numel()
             if name.startswith("model.layers."):
-                index, rest = name.removeprefix("model.layers.").split(".", 1)
-                layer = pending.setdefault(int(index), {})
-                layer[rest] = tensor
-                if len(layer) == per_layer:
-                    self._build(int(index), pending.pop(int(index)))
+                index, part = name.removeprefix("model.layers.").split(".", 1)
+                self._clean[int(index)].take(part, tensor)
+                if self._adaptation:
+                    adapted = part.endswith("_proj.weight")
+                    merged = self._adaptation.merge(name, tensor.float()) if adapted else tensor
+                    self._noised[int(index)].take(part, merged)
             elif name == "model.embed_tokens.weight":
                 self._take_embedding(tensor)
             elif name == "model.norm.weight":
@@ -189,15 +258,6 @@ class LeanBackbone:
             mask = self._adaptation.mask_embedding.to(self.device, self.dtype)
             table = torch.cat([table, mask[None]])
         self._embedding = table
-
-    def _build(self, index: int, tensors: dict[str, Tensor]) -> None:
-        self._clean[index] = _Layer(tensors, self.dtype, self.device)
-        if self._adaptation:
-            for name, tensor in tensors.items():
-                if name.endswith("_proj.weight"):
-                    full = f"model.layers.{index}.{name}"
-                    tensors[name] = self._adaptation.merge(full, tensor.float())
-            self._noised[index] = _Layer(tensors, self.dtype, self.device)
 
     def new_cache(self, capacity: int) -> BlockCache:
         """An empty cache for up to ``capacity`` positions."""
@@ -218,7 +278,7 @@ class LeanBackbone:
         mask: Tensor | None = None,
         causal: bool = False,
         rows: Tensor | slice | None = None,
-        condition: Tensor | None = None,  # noqa: ARG002 - no network of these types is told anything else
+        condition: Tensor | None = None,
     ) -> Tensor:
         """One forward over ``ids``; see :meth:`dllm_tui.engine.backbone.Backbone.forward`."""
         ids, positions = ids.to(self.device), positions.to(self.device)
@@ -231,7 +291,6 @@ class LeanBackbone:
         attend = self._attention(count, context, mask, causal)
         x = functional.embedding(ids, self._embedding)
         for index, layer in enumerate(self._noised if noised else self._clean):
-            assert layer is not None  # a model with a layer missing was refused
             q, k, v = self._project(layer, x, rotation)
             if window:
                 k, v = window.put(index, k, v)
