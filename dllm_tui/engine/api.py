@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dllm_tui.engine.attention import sequence_mask
-from dllm_tui.engine.device import pick_device, pick_dtype, pick_threads
+from dllm_tui.engine.device import pick_device, pick_dtype, settle_threads
 from dllm_tui.engine.loop import Decoder
 from dllm_tui.engine.model import Model, Tokenizer
 from dllm_tui.errors import EngineError
@@ -50,7 +50,7 @@ class Engine:
         place = pick_device(device)
         kind = pick_dtype(dtype, place)
         if place.type == "cpu":
-            torch.set_num_threads(pick_threads())
+            settle_threads()
         if str(model) == "smol":
             from dllm_tui.families import smol
 

@@ -1,6 +1,7 @@
 """Where a model runs, in which dtype, and with how many threads."""
 
 import os
+from functools import cache
 
 import torch
 
@@ -64,11 +65,17 @@ def cpu_has_bf16() -> bool:
     return bool(has_units and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def pick_threads() -> int:
-    """Threads for the CPU's arithmetic: one a processor, but for one where there are three or more.
+@cache
+def settle_threads() -> None:
+    """Set how many threads the CPU's arithmetic uses, once a process.
 
-    The arithmetic waits for its slowest thread. With as many threads as processors, whatever else wants one
-    of them, the interface above all, holds up the rest; on two processors giving one away would cost more.
+    All cores, as torch counts them, at most 16: a forward over a few tokens is bound by memory. The
+    arithmetic waits for its slowest thread, so whatever else wants a processor holds up the rest. Where
+    cores have second threads the interface finds its place there; else it gets a core of its own, but not
+    one of two: that would cost more than it saves. ``OMP_NUM_THREADS`` overrules all of it.
     """
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors if processors <= 2 else processors - 1
+    if "OMP_NUM_THREADS" in os.environ:
+        return
+    cores = torch.get_num_threads()
+    whole = cores >= (os.cpu_count() or 1)
+    torch.set_num_threads(min(16, cores - 1 if whole and cores > 2 else cores))
