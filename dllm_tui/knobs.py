@@ -206,7 +206,7 @@ KNOBS: dict[str, Knob] = {
         Knob(
             name="cache",
             label="cache",
-            help="Keys and values kept between forwards: auto is exact where the family allows it.",
+            help="Keys and values kept between forwards; prefix and dual are approximate, and faster.",
             type=str,
             default="auto",
             choices=("auto", "none", "exact", "prefix", "dual"),

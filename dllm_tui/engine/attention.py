@@ -207,6 +207,41 @@ class Full(Plan):
         """None: there is nothing to keep."""
 
 
+class Approximate(Full):
+    """The whole canvas with the caches of Fast-dLLM (arXiv 2505.22618): quick, and not quite the model.
+
+    The first step of a block reads everything and keeps all keys and values. The further ones read what
+    is new and take the rest as it was then, although every token of the block changes it: only the block
+    with what follows (``prefix``), or the block alone (``dual``; its own are replaced in place).
+
+    Args:
+        canvas: with the prompt on it.
+        shift: 1 where a position's prediction is read one row before it.
+        dual: keep what follows the block as well.
+    """
+
+    caches = True
+
+    def __init__(self, canvas: Canvas, shift: int = 0, *, dual: bool) -> None:
+        super().__init__(canvas, shift)
+        self.dual = dual
+        self._kept = -1
+
+    def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
+        """Everything once a block, then the little that is new."""
+        ids, length = self.canvas.ids, self.canvas.length
+        if self._kept != start:
+            self._kept = start
+            return Forward(ids=ids, start=0, write_at=0, rows=(cells - self.shift).clamp(min=0))
+        base = max(0, start - self.shift)
+        rows = (cells - base - self.shift).clamp(min=0)
+        if not self.dual:
+            return Forward(ids=ids[base:], start=base, context=base, rows=rows)
+        seen = torch.ones(end - base, length + end - base, dtype=torch.bool)
+        seen[:, base:end] = False
+        return Forward(ids=ids[base:end], start=base, context=length, write_at=base, mask=seen, rows=rows)
+
+
 def block_mask(length: int, size: int, offset: int = 0) -> Tensor | None:
     """Who sees whom in a block-causal sequence: bool [length, length], ``None`` where all see all.
 
@@ -240,16 +275,18 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
     Raises:
         EngineError: the family can't decode that way.
     """
-    exact = family.attention is not Attention.FULL
-    if knobs.cache not in ("auto", "exact" if exact else "none"):
-        only = "keeps an exact cache" if exact else "has no exact cache"
+    full = family.attention is Attention.FULL
+    possible = ("auto", "none", "prefix", "dual") if full else ("auto", "exact")
+    if knobs.cache not in possible:
+        only = "has no exact cache" if full else "keeps an exact cache"
         raise EngineError(
-            f"cache is {knobs.cache!r}, but {family.title} {only}.",
-            f"Use cache auto or {'exact' if exact else 'none'}.",
+            f"cache is {knobs.cache!r}, but {family.title} {only}.", f"Use one of {', '.join(possible)}."
         )
     if family.two_streams:
         return TwoStreams(canvas, family.shift)
-    if family.attention is Attention.FULL:
+    if full and knobs.cache in ("prefix", "dual"):
+        return Approximate(canvas, family.shift, dual=knobs.cache == "dual")
+    if full:
         return Full(canvas, family.shift)
     if family.attention is Attention.BLOCK_CAUSAL:
         size = family.grid or knobs.block_size

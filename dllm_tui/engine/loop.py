@@ -177,7 +177,7 @@ class Decoder:
                 step=step,
                 opened=opened,
                 knobs=self.knobs,
-                eps=self.model.family.eps,
+                family=self.model.family,
                 draws=self.draws,
             )
             rule.apply(canvas, block.start, view)
@@ -195,7 +195,7 @@ class Decoder:
         end = min(block.end, canvas.length)
         judge = self.knobs.policy == "verify"
         # Nothing can build on a block that the answer's end has cut; one that is full is kept even so.
-        keeps = judge or (block.ended != "stop" and end == block.end)
+        keeps = end > block.start and (judge or (block.ended != "stop" and end == block.end))
         forward = self.plan.commit(block.start, end, judge=judge) if keeps else None
         following = None if forward is None else self._predict(forward, "commit")
         kept = end - block.start

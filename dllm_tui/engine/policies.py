@@ -52,8 +52,7 @@ class View:
     """Denoising steps of this block so far, this one included."""
     opened: int
     """Undecided cells when the block began."""
-    eps: float
-    """See :class:`~dllm_tui.families.family.Family`."""
+    family: Family
     knobs: Knobs
     draws: Draws
 
@@ -94,9 +93,9 @@ SCHEDULES: dict[str, Callable[[View], int]] = {
     "llada": lambda view: _share(view, schedules.even(view.opened, view.knobs.steps)),
     "quota": lambda view: _share(view, schedules.even(view.knobs.block_size, view.knobs.steps)),
     "dllm": lambda view: _share(view, schedules.half_even(view.opened, view.knobs.steps)),
-    "dream": lambda view: schedules.dream(view.masks, view.step - 1, view.knobs.steps, view.eps),
+    "dream": lambda view: schedules.dream(view.masks, view.step - 1, view.knobs.steps, view.family.eps),
     "rnd1": _rnd1,
-    "free": lambda view: 1 if view.step < view.knobs.steps else view.masks,
+    "free": lambda view: view.family.least if view.step < view.knobs.steps else view.masks,
 }
 """By the knob's value; what each counts is said in :mod:`dllm_tui.engine.schedules`."""
 
@@ -176,7 +175,7 @@ def origin(view: View) -> Tensor:
     """Each with the same chance, so that the steps' share is met on average (Dream's ``origin``)."""
     share = view.least / max(1, view.masks)
     if view.knobs.schedule == "dream":
-        share = float(schedules.dream_share(view.step - 1, view.knobs.steps, view.eps))
+        share = float(schedules.dream_share(view.step - 1, view.knobs.steps, view.family.eps))
     return view.open & (view.draws.uniform(view.open.numel()) < share)
 
 

@@ -56,13 +56,18 @@ def read(
             but it takes part in the softmax, as in the reference decoders.
         alternatives: how many of the best tokens to report beside the predicted one.
     """
+    if sampling.suppressed:
+        logits = _without(logits, torch.tensor(sampling.suppressed, device=logits.device))
     shaped = shape(logits, knobs, sampling.order, forbidden) if sampling.filtered else logits
     seen = confidence(shaped, forbidden)
     token, sure = seen.token, seen.confidence
     if knobs.temperature > 0 and not sampling.greedy:
         source = shaped if sampling.filtered else shape(logits, knobs, sampling.order, forbidden)
         token = draws.tokens(_without(source, forbidden).softmax(-1))
-        sure = (shaped.gather(-1, token.unsqueeze(-1)).squeeze(-1) - seen.lse).exp()
+        sure = _chance(shaped, token, seen.lse)
+    if sampling.late:
+        others = _without(shaped, torch.tensor(sampling.late, device=logits.device))
+        sure = _chance(others, token, others.logsumexp(-1))
     # A float32 holds every token id exactly: one tensor, one transfer.
     columns = [token.float(), sure, seen.entropy, seen.margin]
     if alternatives:
@@ -74,6 +79,10 @@ def read(
     ids, chances = packed[:, 4:].chunk(2, dim=-1)
     sure, entropy, margin = packed[:, 1:4].unbind(-1)
     return Scores(packed[:, 0].long(), sure, entropy, margin, torch.stack([ids, chances], -1))
+
+
+def _chance(logits: Tensor, token: Tensor, lse: Tensor) -> Tensor:
+    return (logits.gather(-1, token.unsqueeze(-1)).squeeze(-1) - lse).exp()
 
 
 def shape(logits: Tensor, knobs: Knobs, order: tuple[str, ...], forbidden: Tensor | None = None) -> Tensor:

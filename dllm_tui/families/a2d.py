@@ -35,6 +35,7 @@ BD3LM = replace(
     ),
     attention=Attention.BLOCK_CAUSAL,
     response_grid=True,
+    whole_blocks=False,
     grid=32,
     fixed_knobs={**MDLM.fixed_knobs, "block_size": "It was trained on blocks of 32."},
 )

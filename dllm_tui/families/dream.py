@@ -5,7 +5,7 @@ Paper: Dream 7B, arXiv 2508.15487; DiffuCoder, arXiv 2506.20639; repository: Dre
 
 from dataclasses import replace
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import Attention, Family, Sampling
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import dense
 from dllm_tui.knobs import Knobs
@@ -21,6 +21,7 @@ FAMILY = Family(
     licence="Apache-2.0",
     attention=Attention.FULL,
     shift=1,
+    sampling=Sampling(order=("temperature", "top_p", "top_k"), filtered=True),
     defaults=Knobs(
         steps=512,
         block_size=4096,

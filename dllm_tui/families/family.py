@@ -46,6 +46,10 @@ class Sampling:
     filtered: bool = False
     """Confidence, entropy and margin are those of the distribution that is sampled from, with temperature
     and filters (which then act at temperature 0 too); otherwise of the model's own."""
+    suppressed: tuple[int, ...] = ()
+    """Tokens that the model is not asked about at all: their logits count as minus infinity."""
+    late: tuple[int, ...] = ()
+    """Tokens that are committed last: they have no confidence, and the others' is among themselves."""
     greedy: bool = False
     """The best token is taken whatever the temperature, which then only shapes the confidence."""
 
@@ -82,6 +86,8 @@ class Family:
     """A stop token ends the answer only once its block is full, as in some references."""
     eps: float = 1e-3
     """Share of masks at which the linear noise schedule of its samplers ends."""
+    least: int = 1
+    """Fewest tokens that a step commits when the schedule leaves it to the policy."""
     edit_steps: int = 16
     """Forwards that a full block may spend on edits."""
     sampling: Sampling = field(default_factory=Sampling)

@@ -3,7 +3,7 @@
 Repository: RadicalNumerics/RND1.
 """
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import Attention, Family, Sampling
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import qwen3_moe, stacked_experts
 from dllm_tui.knobs import Knobs
@@ -18,6 +18,7 @@ FAMILY = Family(
     licence="Apache-2.0",
     attention=Attention.FULL,
     shift=1,
+    sampling=Sampling(filtered=True),
     defaults=Knobs(
         steps=256,
         block_size=4096,

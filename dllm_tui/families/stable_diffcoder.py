@@ -19,6 +19,7 @@ FAMILY = Family(
     licence="MIT",
     attention=Attention.BLOCK_CAUSAL,
     grid=4,
+    whole_blocks=False,
     defaults=Knobs(steps=4, block_size=4, threshold=0.95),
     policies=("confidence", "margin", "entropy", "sequential", "random"),
     fixed_knobs={

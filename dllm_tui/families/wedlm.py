@@ -3,7 +3,7 @@
 Paper: WeDLM, arXiv 2512.22737; repository: tencent/WeDLM.
 """
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import Attention, Family, Sampling
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import dense
 from dllm_tui.knobs import Knobs
@@ -20,6 +20,7 @@ FAMILY = Family(
     licence="Tencent's (Apache-2.0 with restrictions)",
     notice="WeDLM's licence says that it is not intended for use within the European Union.",
     attention=Attention.REORDERED,
+    sampling=Sampling(order=("top_k", "top_p", "temperature")),
     defaults=Knobs(
         steps=16, block_size=16, policy="entropy", entropy_bound=0.4, distance_penalty=0.02, temperature=0.2
     ),

@@ -1,0 +1,348 @@
+"""How the references' knobs map to ours, family by family: the one place that knows both.
+
+A mapping turns a decode case into a :class:`Setting`: the run that must leave the same trace. What a
+reference does and no person should have to turn is a switch of the family, replaced here for the run.
+
+Some references go on where ours is done, or stop where ours goes on. What of their trace is compared is
+said here too; everything else must be equal:
+
+* A commit forward after the answer's end keeps what nothing reads: left out on both sides.
+* Ours cuts the canvas after the stop token: cells behind it are not compared in the step that finds it.
+* References that fill whole blocks past ``gen_length`` get a longer answer from ours as well.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dllm_tui.families.family import Family
+from dllm_tui.knobs import Knobs
+from tests.golden.cases import Case
+
+Trace = list[tuple[str, list[int]]]
+"""Of every forward: its kind, and the canvas after it, prompt included."""
+
+MOST_STEPS = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One run of ours, and what must come of it."""
+
+    knobs: Knobs
+    mask_id: int
+    prompt: list[int]
+    frame: tuple[int | None, ...] = ()
+    stop_ids: frozenset[int] = frozenset()
+    switches: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of the family that are replaced."""
+    expected: Trace
+    cut: bool = False
+    """Only a part of the reference's run is compared."""
+    kinds: bool = True
+    """The reference has prefill and commit forwards too; if not, only denoising is compared."""
+
+
+Map = Callable[[Case, Family], Setting]
+
+
+def whole(length: int, size: int) -> int:
+    """The length rounded up to whole blocks."""
+    return -(-length // size) * size
+
+
+def trace(case: Case) -> Trace:
+    """The trace of a case that says of each forward what kind it is."""
+    kinds = [kind for kind, _ in case.expected["forwards"]]
+    return list(zip(kinds, case.expected["steps"], strict=True))
+
+
+def denoising(case: Case) -> Trace:
+    """The trace of a reference whose forwards all denoise."""
+    return [("denoise", ids) for ids in case.expected["steps"]]
+
+
+def until_answered(case: Case, expected: Trace, stop_ids: set[int]) -> Trace:
+    """The trace up to the first forward after which a stop token has no mask before it.
+
+    LLaDA 2.0 looks for that only in a step that commits a stop token; ours always does.
+    """
+    start, mask_id = len(case.prompt), case.knobs["mask_token_id"]
+    for number, (_, ids) in enumerate(expected):
+        stop = next((place for place in range(start, len(ids)) if ids[place] in stop_ids), None)
+        if stop is not None and mask_id not in ids[start:stop]:
+            return expected[: number + 1]
+    return expected
+
+
+def sdar(case: Case, family: Family) -> Setting:
+    k, size = case.knobs, case.knobs["block_length"]
+    return Setting(
+        knobs=Knobs(
+            steps=k["steps"],
+            block_size=size,
+            threshold=1.0 if k["threshold"] is None else k["threshold"],
+            policy="sequential" if k["algorithm"] == "sequential" else "confidence",
+            schedule="quota",
+            temperature=k["temperature"],
+            top_k=k["top_k"],
+            top_p=k["top_p"],
+            max_new_tokens=whole(len(case.prompt) + k["gen_length"], size) - len(case.prompt),
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset(k["stop_token_ids"]),
+        switches={
+            "grid": size,
+            "finishes_block": True,
+            "sampling": replace(family.sampling, greedy=k["sampling"] == "argmax"),
+        },
+        expected=trace(case),
+    )
+
+
+def llada(case: Case, family: Family) -> Setting:
+    """The reference runs the empty steps of its schedule; ours goes on to the next block."""
+    k = case.knobs
+    suppressed = (k["eos_token_id"],) if k["logits_eos_inf"] else ()
+    late = (k["eos_token_id"], k["eot_token_id"]) if k["confidence_eos_eot_inf"] else ()
+    return Setting(
+        knobs=Knobs(
+            steps=k["steps"] // (k["gen_length"] // k["block_length"]),
+            block_size=k["block_length"],
+            threshold=1.0,
+            policy="random" if k["remasking"] == "random" else "confidence",
+            schedule="llada",
+            temperature=k["temperature"],
+            cfg_scale=k["cfg_scale"],
+            max_new_tokens=k["gen_length"],
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        switches={"sampling": replace(family.sampling, suppressed=suppressed, late=late)},
+        expected=[
+            step
+            for step, count in zip(denoising(case), case.expected["committed_per_step"], strict=True)
+            if count
+        ],
+    )
+
+
+def fast_dllm(case: Case, family: Family) -> Setting:
+    """Version 1, over LLaDA: a threshold, the factor rule or the schedule."""
+    k = case.knobs
+    by_policy = k["threshold"] is not None or k["factor"] is not None
+    return Setting(
+        knobs=Knobs(
+            steps=MOST_STEPS if by_policy else k["steps"] // (k["gen_length"] // k["block_length"]),
+            block_size=k["block_length"],
+            threshold=1 - k["factor"] / 3
+            if k["factor"]
+            else 1.0
+            if k["threshold"] is None
+            else k["threshold"],
+            policy="factor" if k["factor"] else "confidence",
+            schedule="free" if by_policy else "llada",
+            temperature=k["temperature"],
+            cache=k["cache"],
+            max_new_tokens=k["gen_length"],
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        expected=denoising(case),
+    )
+
+
+def llada2(case: Case, family: Family) -> Setting:
+    """The reference keeps no cache: its forwards read everything again, and all of them denoise."""
+    k, size = case.knobs, case.knobs["block_length"]
+    stop_ids = {k["eos_token_id"]}
+    expected = denoising(case)
+    return Setting(
+        knobs=Knobs(
+            steps=min(k["steps"], k["gen_length"] // k["minimal_topk"]),
+            block_size=size,
+            threshold=k["threshold"],
+            schedule="quota",
+            temperature=k["temperature"],
+            max_new_tokens=whole(len(case.prompt) + k["gen_length"], size) - len(case.prompt),
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset(stop_ids),
+        switches={"grid": size, "finishes_block": not k["eos_early_stop"]},
+        expected=until_answered(case, expected, stop_ids) if k["eos_early_stop"] else expected,
+        kinds=False,
+    )
+
+
+def llada21(case: Case, family: Family) -> Setting:
+    """Without early stop the reference goes on to ``gen_length`` whatever it writes."""
+    k, size = case.knobs, case.knobs["block_length"]
+    return Setting(
+        knobs=Knobs(
+            steps=MOST_STEPS,
+            block_size=size,
+            threshold=k["threshold"],
+            edit_threshold=k["editing_threshold"],
+            schedule="free",
+            temperature=k["temperature"],
+            max_new_tokens=whole(len(case.prompt) + k["gen_length"], size) - len(case.prompt),
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset({k["eos_token_id"]} if k["eos_early_stop"] else ()),
+        switches={"grid": size, "edit_steps": k["max_post_steps"], "least": k["num_to_transfer"]},
+        expected=denoising(case),
+        kinds=False,
+    )
+
+
+def dream(case: Case, family: Family) -> Setting:
+    k = case.knobs
+    policy = {"maskgit_plus": "confidence", "topk_margin": "margin"}.get(k["algorithm"], k["algorithm"])
+    return Setting(
+        knobs=Knobs(
+            steps=k["steps"],
+            block_size=k["max_new_tokens"],
+            threshold=1.0,
+            policy=policy,
+            schedule="dream",
+            entropy_bound=0.0,
+            temperature=k["temperature"],
+            top_p=1.0 if k["top_p"] is None else k["top_p"],
+            top_k=k["top_k"] or 0,
+            pick_temperature=k["alg_temp"] or 0.0,
+            max_new_tokens=k["max_new_tokens"],
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        switches={"eps": k["eps"]},
+        expected=trace(case),
+    )
+
+
+def dllm_mdlm(case: Case, family: Family) -> Setting:
+    """Infilling: the whole sequence is the answer's frame, so that blocks count from its beginning."""
+    k = case.knobs
+    infills = k["entry"] == "infill"
+    length = len(case.prompt) if infills else k["max_new_tokens"]
+    blocks = -(-length // k["block_size"])
+    mask_id = k["mask_token_id"]
+    return Setting(
+        knobs=Knobs(
+            steps=-(-k["steps"] // blocks),
+            block_size=k["block_size"],
+            threshold=1.0,
+            schedule="dllm",
+            temperature=k["temperature"],
+            cfg_scale=k["cfg_scale"],
+            max_new_tokens=length,
+        ),
+        mask_id=mask_id,
+        prompt=[] if infills else case.prompt,
+        frame=tuple(None if token == mask_id else token for token in case.prompt) if infills else (),
+        switches={"sampling": replace(family.sampling, suppressed=tuple(k["suppress_tokens"] or ()))},
+        expected=trace(case),
+    )
+
+
+def dllm_bd3lm(case: Case, family: Family) -> Setting:
+    """The reference pads the prompt on the left, ours lays the grid from its end: the same blocks.
+
+    A pad token that the model itself writes is padding to the reference from the next block on, and
+    hidden. Ours is right to see it: nothing after that block is compared.
+    """
+    k, size, pads = case.knobs, case.knobs["block_size"], case.expected["left_pad"]
+    blocks = -(-k["max_new_tokens"] // size)
+    expected = [(kind, ids[pads:]) for kind, ids in trace(case)]
+    length, start = k["max_new_tokens"], len(case.prompt)
+    for number, (kind, ids) in enumerate(expected):
+        if kind == "commit" and k["pad_token_id"] in ids[start:]:
+            expected, length = expected[:number], len(ids) - start
+            break
+    return Setting(
+        knobs=Knobs(
+            steps=k["steps_per_block"] or -(-k["steps"] // blocks),
+            block_size=size,
+            threshold=1.0,
+            schedule="dllm",
+            temperature=k["temperature"],
+            cfg_scale=k["cfg_scale"],
+            max_new_tokens=length,
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset({k["eos_token_id"]}),
+        switches={"grid": size, "finishes_block": True},
+        expected=expected,
+        cut=length < k["max_new_tokens"],
+    )
+
+
+def rnd1(case: Case, family: Family) -> Setting:
+    """The reference keeps the canvas's last cell back, and what follows the masks is given too."""
+    k, start = case.knobs, len(case.prompt)
+    suffix = k["suffix"] or []
+    last = [] if k["eos_token_id"] is None else [k["eos_token_id" if k["add_eos_at_end"] else "pad_token_id"]]
+    length = k["seq_len"] - start
+    holes = length - len(suffix) - len(last)
+    return Setting(
+        knobs=Knobs(
+            steps=k["steps"],
+            block_size=length,
+            threshold=1.0,
+            policy="entropy" if k["eb_gamma"] is None else "eb",
+            schedule="rnd1" if k["eb_gamma"] is None else "free",
+            entropy_bound=k["eb_gamma"] or 0.0,
+            temperature=k["temperature"],
+            top_k=k["top_k"] or 0,
+            top_p=1.0 if k["top_p"] is None else k["top_p"],
+            max_new_tokens=length,
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        frame=(*[None] * holes, *suffix, *last),
+        switches={"sampling": replace(family.sampling, greedy=k["greedy"])},
+        expected=trace(case),
+    )
+
+
+def stable_diffcoder(case: Case, family: Family) -> Setting:
+    k, size = case.knobs, case.knobs["block_length"]
+    by_threshold = k["threshold"] is not None
+    return Setting(
+        knobs=Knobs(
+            steps=MOST_STEPS if by_threshold else k["steps"] // (k["gen_length"] // size),
+            block_size=size,
+            threshold=k["threshold"] if by_threshold else 1.0,
+            schedule="free" if by_threshold else "llada",
+            temperature=k["temperature"],
+            max_new_tokens=k["gen_length"],
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset() if k["eos_token_id"] is None else frozenset({k["eos_token_id"]}),
+        switches={"grid": size, "finishes_block": True},
+        expected=trace(case),
+    )
+
+
+MAPS: dict[str, Map] = {
+    "low_confidence_static": sdar,
+    "low_confidence_dynamic": sdar,
+    "sequential": sdar,
+    "llada_semi_ar": llada,
+    "fast_dllm_v1": fast_dllm,
+    "llada2_block": llada2,
+    "llada21_joint_threshold": llada21,
+    "maskgit_plus": dream,
+    "topk_margin": dream,
+    "entropy": dream,
+    "low_confidence (dllm mdlm sampler)": dllm_mdlm,
+    "low_confidence (dllm bd3lm sampler)": dllm_bd3lm,
+    "rnd1_entropy": rnd1,
+    "rnd1_entropy_bound": rnd1,
+    "stable_diffcoder": stable_diffcoder,
+}
+"""By the name of the reference's algorithm."""
