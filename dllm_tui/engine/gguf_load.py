@@ -14,6 +14,7 @@ from dllm_tui.engine import networks, tokenizer
 from dllm_tui.engine.backbone import Backbone
 from dllm_tui.engine.checkpoint import Tensors
 from dllm_tui.engine.gguf import GGUF, hugging_face_name
+from dllm_tui.engine.heap import large_blocks_returned
 from dllm_tui.engine.lean import LeanBackbone
 from dllm_tui.engine.load import model_of
 from dllm_tui.engine.model import Model
@@ -46,7 +47,8 @@ def load_gguf(
         if progress:
             progress(f"loading {path.name}", done)
 
-    backbone, parameters = _backbone(file, layout, device, dtype, told)
+    with large_blocks_returned():
+        backbone, parameters = _backbone(file, layout, device, dtype, told)
     keys = {"mask_token_id": "mask", "eos_token_id": "eos", "pad_token_id": "padding"}
     config = {field: file.metadata.get(f"tokenizer.ggml.{key}_token_id") for field, key in keys.items()}
     return model_of(

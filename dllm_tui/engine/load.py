@@ -17,6 +17,7 @@ from torch import Tensor
 from dllm_tui.engine import networks, tokenizer
 from dllm_tui.engine.backbone import Backbone
 from dllm_tui.engine.checkpoint import Directory, Tensors
+from dllm_tui.engine.heap import large_blocks_returned
 from dllm_tui.engine.hub import Repository
 from dllm_tui.engine.lean import Geometry, LeanBackbone
 from dllm_tui.engine.model import Model
@@ -89,7 +90,8 @@ def load_checkpoint(
             progress(f"loading {name}", done)
 
     filling = Filled(directory.tensors(), layout.place, network, device, dtype, told)
-    body, parameters = filling.backbone(backbone)
+    with large_blocks_returned():
+        body, parameters = filling.backbone(backbone)
     return model_of(
         layout,
         directory.config,
