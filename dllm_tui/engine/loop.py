@@ -155,8 +155,9 @@ class Decoder:
     def _denoise(self) -> Iterator[AnyEvent]:
         block, canvas = self.block, self.canvas
         rule = rule_for(self.model.family)
-        opened, step = self._masks(), 0
-        goes_on = block.ended is None and rule.goes_on(opened)
+        opened = step = begun = 0
+        reached = torch.zeros(block.end - block.start, dtype=torch.bool)
+        goes_on = block.ended is None and rule.goes_on(self._masks())
         while goes_on:
             yield from self._turn()
             if self.reason is not None:
@@ -164,6 +165,9 @@ class Decoder:
             step += 1
             span = slice(block.start, block.end)
             is_open = self.plan.reach(block.start, canvas.open[span].clone())
+            if is_open.any() and not (is_open & reached).any():
+                # A block that is filled in parts begins anew with each of them.
+                reached, opened, begun = is_open, int(is_open.sum()), step - 1
             wanted = rule.wanted(is_open)
             cells = wanted.nonzero().flatten() + block.start
             scores = self._score(self.plan.denoise(block.start, block.end, cells), "denoise", wanted)
@@ -174,7 +178,7 @@ class Decoder:
                 confidence=_spread(scores.confidence, wanted),
                 entropy=_spread(scores.entropy, wanted),
                 margin=_spread(scores.margin, wanted),
-                step=step,
+                step=step - begun,
                 opened=opened,
                 knobs=self.knobs,
                 family=self.model.family,

@@ -281,6 +281,19 @@ def test_the_answer_can_be_shortened_while_it_runs():
     assert tokens == 12
 
 
+@pytest.mark.parametrize("policy", ["confidence", "verify"])
+def test_shortening_below_what_is_final_ends_it_at_the_last_finished_block(policy):
+    live = LiveKnobs(knobs(max_new_tokens=64, threshold=1.0, policy=policy, block_size=4))
+    events = []
+    for event in Engine(tiny_model(two_streams=True)).generate(prompt_of(4), live):
+        events.append(event)
+        if isinstance(event, Step) and event.block == 2 and event.step == 1:
+            live.turn(max_new_tokens=1)
+    finished = [event.end for event in events if isinstance(event, Commit)]
+    assert events[-1].tokens == finished[-1] > 1
+    assert events[-1].reason == "length"
+
+
 def test_turning_to_a_policy_that_the_family_lacks_is_reported_and_left():
     live = LiveKnobs(knobs())
     events = []
