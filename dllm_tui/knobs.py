@@ -79,7 +79,7 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
 POLICIES: dict[str, str] = {
     "confidence": "the most confident anywhere in the block, all above the threshold at once",
     "streaming": "the leftmost masked position, and on to the right while the confidence passes",
-    "verify": "draft the block in one forward, keep what the autoregressive model agrees with (lossless)",
+    "verify": "draft, then keep what the autoregressive model agrees with: lossless, quickest with steps 1",
     "sequential": "from left to right, as many as the steps ask for",
     "margin": "like confidence, ordered by the gap between the best two tokens",
     "entropy": "the lowest entropies, while their sum stays within the entropy bound",
