@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from textual import on
 from textual.binding import BindingType
 from textual.content import Content
-from textual.markup import escape
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -96,12 +95,16 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self.set_keymap({id_: ",".join(keys) for id_, keys in self.keymap.items()})
 
     def on_ready(self) -> None:
-        """The first frame stands: look at the host, and at what was wrong before there was a screen."""
+        """The first frame stands: load the model, and say what was wrong before there was a screen."""
+        if self.session.host.state.phase == "empty":  # importing torch beside the first frame would delay it
+            self.session.host.load(self.settings.model)
         self._poll_timer = self.set_interval(1 / self.fps, self._poll)
         self._show_session()
         self._poll()
         for problem in (*self._keymap_problems, *self.themes.problems):
             self._note(problem)
+        if self.settings.theme not in self.themes.themes:
+            self._note(self._no_theme(self.settings.theme))
 
     # -- the poll
 
@@ -202,7 +205,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         if text:
             first = text.splitlines()[0][:40]
             when = "after this answer" if self.running else "when the model is ready"
-            prompt.border_subtitle = escape(
+            prompt.border_subtitle = Content(
                 f"will be sent {when}: {first}{self.marks.dots * (first != text)}"
             )
         else:
@@ -288,14 +291,17 @@ class ChatApp(BaseApp, inherit_bindings=False):
         if reason:
             composer.above.say(f"/{invocation.command.name}: {reason}")
             return
+        if action and ACTIONS[action].argument and invocation.argument:
+            problem: str = getattr(self, f"take_{action}")(invocation.argument)
+            if problem:
+                composer.above.say(problem)
+                return
+        elif action:
+            self.call_later(self.run_action, action)
+        else:
+            self.turn(**dict(invocation.changes))
         composer.prompt.remember(text)
         composer.prompt.replace_text("")
-        if invocation.changes:
-            self.turn(**dict(invocation.changes))
-        elif ACTIONS[action].argument and invocation.argument:
-            getattr(self, f"take_{action}")(invocation.argument)
-        else:
-            self.call_later(self.run_action, action)
 
     # -- what is possible
 
@@ -573,14 +579,15 @@ class ChatApp(BaseApp, inherit_bindings=False):
                 except (DllmError, ValueError, OSError) as error:
                     self.notify(str(error), severity="warning", markup=False)
 
-    def take_theme(self, name: str) -> None:
-        """Use a theme by name."""
-        if name in self.themes.themes:
-            self._theme_chosen(name)
-        else:
-            self._chat.composer.above.say(
-                f"there is no theme {name!r}; there are {', '.join(self.themes.themes)}"
-            )
+    def take_theme(self, name: str) -> str:
+        """Use a theme by name; what is wrong, if anything."""
+        if name not in self.themes.themes:
+            return self._no_theme(name)
+        self._theme_chosen(name)
+        return ""
+
+    def _no_theme(self, name: str) -> str:
+        return f"there is no theme {name!r}; there are {', '.join(self.themes.themes)}"
 
     def theme_changed(self) -> None:
         """Draw the canvases anew."""
@@ -592,17 +599,19 @@ class ChatApp(BaseApp, inherit_bindings=False):
         """Choose a model."""
         from dllm_tui.tui.screens.pick import Pick
 
-        current = self.session.host.state.requested
-        self.push_screen(
-            Pick("model", self._models(), current=current, free=True),
-            lambda name: self.take_model(name) if name else None,
-        )
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                self.take_model(name)
 
-    def take_model(self, name: str) -> None:
-        """Load a model in place of this one."""
+        current = self.session.host.state.requested
+        self.push_screen(Pick("model", self._models(), current=current, free=True), chosen)
+
+    def take_model(self, name: str) -> str:
+        """Load a model in place of this one; what is wrong with it is told when the host knows."""
         self.session.stop()
         self.session.host.load(name)
         self._wake()
+        return ""
 
     def action_everything(self) -> None:
         """List all that can be done now, to be found by name."""

@@ -58,8 +58,7 @@ class BaseApp(App[None], inherit_bindings=False):
         self._themes_seen = theming.snapshot(themes_dir) if themes_dir else {}
         self._environment = environment
         self._register_themes()
-        if settings.theme in self.themes.themes:
-            self.theme = settings.theme
+        self.theme = settings.theme if settings.theme in self.themes.themes else theming.DEFAULT
 
     def on_mount(self) -> None:
         """Take the settings that need a running app."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.markup import escape
+from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -26,6 +26,8 @@ SMALLEST = (40, 10)
 
 WIDE = 100
 """Columns from which the side panel is shown unasked."""
+FLAT = 16
+"""Rows below which the conversation gets all there is."""
 METERS = 5
 """Rows that the meters have at least, with their frame."""
 
@@ -81,7 +83,7 @@ class ChatScreen(Screen[None]):
     @about.setter
     def about(self, title: str) -> None:
         self._about = title
-        self.query_one("#talk").border_title = escape(title or "new chat")
+        self.query_one("#talk").border_title = Content(title or "new chat")
 
     @property
     def side_shown(self) -> bool:
@@ -108,8 +110,11 @@ class ChatScreen(Screen[None]):
         self.set_class(shown, "-side")
         # the numbers keep a place below the knobs, however many of those are shown
         self.panel.styles.max_height = max(height - METERS - 6, 3)
+        self.set_class(height < FLAT, "-flat")
         small = width < SMALLEST[0] or height < SMALLEST[1]
         self.set_class(small, "-too-small")
         if small:
             text = f"{width}×{height} is too small.\nMake the terminal at least {SMALLEST[0]}×{SMALLEST[1]}."
             self.query_one("#too-small", Static).update(text)
+        elif self.focused is None:  # what had the focus was hidden meanwhile
+            self.call_after_refresh(self.composer.prompt.focus)

@@ -1,9 +1,11 @@
 """The prompt: a small editor that grows, remembers, and completes slash commands."""
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import ClassVar
 
 from textual import events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -13,6 +15,14 @@ from textual.widgets import Static, TextArea
 
 from dllm_tui.tui.actions import bindings
 from dllm_tui.tui.commands import CommandError, Completion, parse
+
+
+class _Key(StrEnum):
+    ALT_ENTER = "alt+enter"
+
+
+# Most terminals send Alt+Enter as Escape and a carriage return, which Textual's table lacks: it reads Enter.
+ANSI_SEQUENCES_KEYS.setdefault("\x1b\r", (_Key.ALT_ENTER,))  # pyright: ignore[reportAttributeAccessIssue] (declared read-only)
 
 MAX_PASTE = 1_000_000
 """Characters of one paste that are taken: more is a mistake, and would stall the editor."""
@@ -225,8 +235,10 @@ class Composer(Vertical):
         Returns:
             Whether there is still something to type, so that nothing should be sent or left yet.
         """
-        above = self.above
-        if not above.completions or (sending and not above.moved and self._right(self.prompt.text)):
+        above, typed = self.above, self.prompt.text
+        if not above.completions:
+            return False
+        if sending and not above.moved and (typed.endswith(" ") or self._right(typed)):
             return False
         completion = above.completions[above.chosen]
         self.prompt.replace_text(completion.text)

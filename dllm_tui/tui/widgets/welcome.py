@@ -20,26 +20,30 @@ TRY = (
 class Welcome(Static):
     """Shown until there is a conversation."""
 
-    state: reactive[HostState] = reactive(HostState(), layout=True)
+    state: reactive[HostState] = reactive(HostState())
 
     def __init__(self) -> None:
         super().__init__(id="welcome")
+        self._said: str | None = None
 
-    def render(self) -> Content:
-        """A few calm lines."""
-        lines = [Content(ABOUT), Content("")]
-        lines += [Content.assemble(("  " + text, "$accent")) for text in TRY]
-        waiting = self._waiting()
+    def watch_state(self, state: HostState) -> None:
+        """Lay out anew only where other words are said: progress comes many times a second."""
+        waiting = _waiting(state)
+        if waiting == self._said:
+            return
+        self._said = waiting
+        lines = [Content(ABOUT), Content(""), *(Content.styled(f"  {text}", "$accent") for text in TRY)]
         if waiting:
             lines += [Content(""), Content(waiting)]
-        return Content("\n").join(lines).stylize_before("$muted")
+        self.update(Content("\n").join(lines).stylize_before("$muted"))
 
-    def _waiting(self) -> str:
-        match self.state.phase:
-            case "loading" | "fetching":
-                detail = self.state.detail or f"loading {self.state.requested}"
-                return f"{detail[:1].upper()}{detail[1:]}. Type already: Enter sends as soon as it is ready."
-            case "empty":
-                return "No model is loaded: choose one with /model."
-            case _:
-                return ""
+
+def _waiting(state: HostState) -> str:
+    match state.phase:
+        case "loading" | "fetching":
+            detail = state.detail or f"loading {state.requested}"
+            return f"{detail[:1].upper()}{detail[1:]}. Type already: Enter sends as soon as it is ready."
+        case "empty":
+            return "No model is loaded: choose one with /model."
+        case _:
+            return ""
