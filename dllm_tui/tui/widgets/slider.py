@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -182,11 +181,11 @@ class Slider(KnobWidget):
         name = "slider--typed" if self.typed else "slider--turned" if self.turned else "slider--value"
         lead = f"{marks.turned} " if self.turned and self.size.height == 1 and not self.typed else ""
         segments.append(Segment((lead + shown).rjust(VALUE_WIDTH), style[name]))
-        return Strip(segments, sum(cell_len(segment.text) for segment in segments))
+        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def _bar(self, style: dict[str, Style]) -> list[Segment]:
         width, marks = self._bar_width, self.marks
-        if self.reason or not self.knob.snaps or not isinstance(self.value, int | float):
+        if width < 2 or self.reason or not self.knob.snaps or not isinstance(self.value, int | float):
             return [Segment(" " * width, self.rich_style)]
         thumb = round(place(self.value, self.knob.snaps) * (width - 1))
         return [
