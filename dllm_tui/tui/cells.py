@@ -14,7 +14,7 @@ import msgspec
 from rich.cells import cell_len, split_graphemes
 
 
-class Glyphs(msgspec.Struct, frozen=True):
+class Glyphs(msgspec.Struct, frozen=True, kw_only=True):
     """The marks of our own that a canvas is drawn with."""
 
     mask: str
@@ -30,15 +30,45 @@ class Glyphs(msgspec.Struct, frozen=True):
     """In the gutter, beside every line of a block. One cell."""
     active_bar: str
     """The same beside the block that is being denoised. One cell."""
+    full: str
+    """A cell of colour. One cell."""
+    dot: str
+    """Between the parts of a headline."""
+    dash: str
+    """Between the ends of a range."""
+    above: str
+    """Before what stands further up."""
     pictures: bool
     """Control characters as Unicode's control pictures, else in caret notation."""
 
 
 UNICODE = Glyphs(
-    mask="░", newline="↵", tab="→   ", unseen="◦", broken="▯", bar="▎", active_bar="▌", pictures=True
+    mask="░",
+    newline="↵",
+    tab="→   ",
+    unseen="◦",
+    broken="▯",
+    bar="▎",
+    active_bar="▌",
+    full="█",
+    dot=" · ",
+    dash="–",
+    above="▴",
+    pictures=True,
 )
 ASCII = Glyphs(
-    mask=".", newline="\\n", tab=">   ", unseen="?", broken="?", bar="|", active_bar="#", pictures=False
+    mask=".",
+    newline="\\n",
+    tab=">   ",
+    unseen="?",
+    broken="?",
+    bar="|",
+    active_bar="#",
+    full="#",
+    dot=" - ",
+    dash="-",
+    above="^",
+    pictures=False,
 )
 
 

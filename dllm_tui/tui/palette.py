@@ -83,7 +83,8 @@ class Palette:
 
 
 def _looks(theme: Theme, background: str, plain: bool) -> tuple[Style, ...]:
-    tint, wash, flash = _on(background), _on(theme.fresh), _flash(theme, plain)
+    tint, wash, flash = _on(background), _on(theme.fresh), _flash(theme, background, plain)
+    unwashed = plain or theme.ansi
     steps = range(RAMP_STEPS)
     ramp = tuple(_fg(colour) for colour in theme.ramp)
     settled = tuple(
@@ -94,7 +95,7 @@ def _looks(theme: Theme, background: str, plain: bool) -> tuple[Style, ...]:
         flash + Style(strike=True),
         *(_guess(theme, background, step) for step in steps),
         *settled,
-        *(style + wash + Style(bold=True) for style in ramp),
+        *(style + wash + Style(bold=True, underline=unwashed or None) for style in ramp),
         *(style + Style(underline=True) for style in settled),
         flash + Style(bold=True),
         _fg(theme.mask) + tint,
@@ -113,12 +114,12 @@ def _guess(theme: Theme, background: str, step: int) -> Style:
     return _fg(faded.hex) + _on(background) + Style(italic=True)
 
 
-def _flash(theme: Theme, plain: bool) -> Style:
+def _flash(theme: Theme, background: str, plain: bool) -> Style:
     """For one step behind what was changed or taken back."""
     if plain or theme.ansi:
-        return _fg(theme.changed) + Style(reverse=True)
-    background = Color.parse(theme.background).blend(Color.parse(theme.changed), 0.35)
-    return _fg(theme.foreground) + _on(background.hex)
+        return _fg(theme.changed) + _on(background) + Style(reverse=True)
+    wash = Color.parse(background).blend(Color.parse(theme.changed), 0.35)
+    return _fg(theme.foreground) + _on(wash.hex)
 
 
 def _fg(colour: str) -> Style:

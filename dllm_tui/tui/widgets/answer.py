@@ -80,9 +80,11 @@ class AnswerView(Vertical):
         super().__init__(classes="answer")
         self.answer = answer
         self._palette = palette
+        self.shown: View | None = "canvas" if answer.view == "canvas" else None
+        """The view that is there; ``None`` until the first is built."""
         self._folded = 0
         self._head = Static(self._headline(_last(answer.events)), classes="who")
-        self._canvas: Canvas | None = self._new_canvas() if answer.view == "canvas" else None
+        self._canvas = self._new_canvas() if self.shown else None
 
     def compose(self) -> ComposeResult:
         """The headline, and the canvas; Markdown takes longer."""
@@ -91,9 +93,8 @@ class AnswerView(Vertical):
             yield self._canvas
 
     async def on_mount(self) -> None:
-        """Build the Markdown before anything is shown."""
-        if not self._canvas:
-            await self._show_view()
+        """Build what isn't there yet, before anything is shown."""
+        await self._show_view()
 
     @property
     def palette(self) -> Palette:
@@ -118,12 +119,14 @@ class AnswerView(Vertical):
 
     def show_view(self) -> None:
         """Change to the view that the answer is to be seen in now."""
-        if (self._canvas is not None) != (self.answer.view == "canvas"):
-            self.run_worker(self._show_view(), group="view", exclusive=True)
+        self.call_later(self._show_view)
 
     async def _show_view(self) -> None:
+        view = self.answer.view
+        if view == self.shown:
+            return
         former = [child for child in self.children if child is not self._head]
-        self._canvas = self._new_canvas() if self.answer.view == "canvas" else None
+        self._canvas = self._new_canvas() if view == "canvas" else None
         body = self._canvas or self._new_text()
         body.display = False  # until it is built: nothing flickers
         await self.mount(body)
@@ -131,11 +134,13 @@ class AnswerView(Vertical):
             body.display = True
             for child in former:
                 await child.remove()
+        self.shown = view
 
     def _new_canvas(self) -> Canvas:
+        """Of all events, or of none where :meth:`fold` is to bring them."""
         canvas = Canvas(self._palette)
-        self._folded = len(self.answer.events)
-        canvas.show(CanvasState.at(self.answer.events, self._folded))
+        if not self.answer.live:
+            canvas.show(CanvasState.at(self.answer.events))
         return canvas
 
     def _new_text(self) -> Widget:
@@ -151,7 +156,7 @@ class AnswerView(Vertical):
                 parts = figures(done.tokens, done.nfe, done.seconds, _ENDINGS[done.reason])
             case _:
                 parts = ["reading the prompt"] if self.answer.live else []
-        return Content(" · ").join([name, *(Content(part) for part in parts)])
+        return Content(self._palette.glyphs.dot).join([name, *(Content(part) for part in parts)])
 
 
 def _last(events: Sequence[AnyEvent]) -> Done | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
@@ -90,12 +91,12 @@ class Canvas(Widget):
         """The strip of one line, from the cache if nothing in it changed."""
         if y >= len(self.flow.lines) or not len(self.state):
             return Strip.blank(self.size.width, self._bars[0])
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(y)) is not None:
+            return self._draw(y, span)
         strip = self._strips.get(y)
         if strip is None:
             strip = self._strips[y] = self._draw(y)
-        selection = self.text_selection
-        if selection is not None and (span := selection.get_span(y)) is not None:
-            return self._select(strip, y, *span)
         return strip
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -119,13 +120,17 @@ class Canvas(Widget):
             width = self.size.width
             self.refresh(*(Region(0, line, width, 1) for line in changed))
 
-    def _draw(self, y: int) -> Strip:
+    def _draw(self, y: int, selected: tuple[int, int] | None = None) -> Strip:
+        """A line; of its characters ``selected`` are marked (an end of ``-1`` is that of the line)."""
         line = self.flow.lines[y]
+        width = sum([span.width for span in line])
         segments = self._segments(line)
-        bar = self._bar(line)
         if self.allow_select:
-            return Strip([bar, *Strip(segments).apply_offsets(0, y)])
-        return Strip([bar, *segments], GUTTER + sum([span.width for span in line]))
+            text = Strip(segments, width)
+            if selected:
+                text = self._mark(text, *selected)
+            segments = list(text.apply_offsets(0, y))
+        return Strip([self._bar(line), *segments], GUTTER + width)
 
     def _segments(self, line: Line) -> list[Segment]:
         """The spans of a line, those of one style joined."""
@@ -175,12 +180,11 @@ class Canvas(Widget):
             self._bar_styles = (base + one, base + other, base + palette.active_bar)
         return self._bar_styles
 
-    def _select(self, strip: Strip, y: int, start: int, end: int) -> Strip:
-        """A line with the selected characters ``start … end-1`` marked (``-1`` is its end)."""
-        text = "".join(span.text for span in self.flow.lines[y])
+    def _mark(self, strip: Strip, start: int, end: int) -> Strip:
+        """A strip with the characters from ``start`` to ``end`` in the colours of a selection."""
+        text = strip.text
         end = len(text) if end == -1 else end
-        cuts = [GUTTER + Segment(text[:at]).cell_length for at in (start, end)]
-        before, selected, after = strip.divide([*cuts, strip.cell_length])
+        cuts = [cell_len(text[:start]), cell_len(text[:end]), strip.cell_length]
+        before, marked, after = Segment.divide(strip, cuts)
         style = self.screen.get_component_rich_style("screen--selection")
-        marked = Strip(Segment.apply_style(selected, post_style=style), selected.cell_length)
-        return Strip.join([before, marked, after])
+        return Strip([*before, *Segment.apply_style(marked, post_style=style), *after], strip.cell_length)

@@ -12,6 +12,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
@@ -49,10 +50,10 @@ Item: TypeAlias = Said | Note | Error | Answer
 class Earlier(Static):
     """Says how much stands above; a click brings some of it back."""
 
-    def show_count(self, count: int) -> None:
+    def show_count(self, count: int, glyphs: Glyphs) -> None:
         """Say that there are ``count`` more; nothing is shown for none."""
         self.display = count > 0
-        self.update(Content(f"▴ {count} earlier"))
+        self.update(Content(f"{glyphs.above} {count} earlier"))
 
     def on_click(self) -> None:
         """Ask the conversation for them."""
@@ -110,6 +111,8 @@ class Conversation(VerticalScroll):
         """Of the last items; the others have none."""
         self._runs: list[tuple[Run, AnswerView]] = []
         """Those that go on."""
+        self._below: int | None = None
+        """Lines from the top of the view to the end, while items come in above."""
         self._earlier = Earlier()
         self._earlier.display = False
         self._log = Vertical(self._earlier, classes="log")
@@ -248,15 +251,20 @@ class Conversation(VerticalScroll):
             return
         self.release_anchor()
         widgets = [self._build(item) for item in items]
-        below = self.virtual_size.height - self.scroll_offset.y
         for widget in widgets:
             widget.display = False
         self._widgets[:0] = widgets
         await self._log.mount(*widgets, after=self._earlier)
+        self._below = self.virtual_size.height - self.scroll_offset.y
         for widget in widgets:
             widget.display = True
         self._count_earlier()
-        self.call_after_refresh(lambda: self.scroll_to(y=self.virtual_size.height - below, animate=False))
+
+    def watch_virtual_size(self, old: Size, new: Size) -> None:
+        """Stay where the reader is when earlier items come in above."""
+        if self._below is not None and new.height > old.height:
+            self.scroll_to(y=new.height - self._below, animate=False, immediate=True)
+            self._below = None
 
     @on(Markdown.LinkClicked)
     def ask_about_link(self, event: Markdown.LinkClicked) -> None:
@@ -273,7 +281,7 @@ class Conversation(VerticalScroll):
         return [widget for widget in self._widgets if isinstance(widget, AnswerView)]
 
     def _count_earlier(self) -> None:
-        self._earlier.show_count(self._hidden)
+        self._earlier.show_count(self._hidden, self._palette.glyphs)
 
     def _append(self, item: Item) -> Widget:
         self._items.append(item)

@@ -54,11 +54,10 @@ class Legend(Widget):
         yield [Segment(palette.glyphs.mask, looks[look.MASK]), Segment(" masked", quiet)]
         yield [Segment("guess", looks[look.GUESS + RAMP_STEPS - 1])]
         yield [Segment(" fresh ", looks[look.FRESH + RAMP_STEPS - 1])]
-        scale = f" {LOWEST_CONFIDENCE:g} → 1"
+        scale = f" {LOWEST_CONFIDENCE:g}{palette.glyphs.dash}1"
         yield [Segment("settled ", quiet), *self._ramp(), Segment(scale, quiet)]
         yield [Segment("edited", looks[look.EDITED + RAMP_STEPS - 1])]
         yield [Segment(" taken back ", looks[look.GONE])]
 
     def _ramp(self) -> Iterator[Segment]:
-        for style in self._palette.ramp:
-            yield Segment("█" if self._palette.glyphs.pictures else "#", style)
+        return (Segment(self._palette.glyphs.full, style) for style in self._palette.ramp)
