@@ -29,3 +29,7 @@ class TraceError(DllmError):
 
 class EngineError(DllmError):
     """A request that the engine can't carry out: prompt, knobs, device."""
+
+
+class ExportError(DllmError):
+    """A picture, a film or a text of a session can't be made or written."""
