@@ -1,0 +1,142 @@
+"""A recorded session in place of a live one: what the interface asks of a session, answered from a trace."""
+
+from collections.abc import Mapping, Sequence
+
+from dllm_tui.events import AnyEvent, Header, KnobChange, ModelInfo, Pieces, RunStart, Turn
+from dllm_tui.knobs import KNOBS, KnobError, Knobs, LiveKnobs
+from dllm_tui.session import HostState, Message, Run, Session, SessionError, Sink
+from dllm_tui.settings import Settings
+from dllm_tui.trace.archive import Archive
+
+NOT_NOW = "This is a replay of a recorded session."
+LIVE = "Start dllm-chat without replay for that."
+
+
+class ReplayHost:
+    """Stands for the model that answered then. Implements :class:`dllm_tui.session.Host`."""
+
+    def __init__(self) -> None:
+        self.state = HostState()
+
+    def show(self, model: ModelInfo | None) -> None:
+        """Say that this model is ready."""
+        self.state = HostState(
+            phase="ready",
+            requested=model.id if model else "",
+            model=model or ModelInfo(id="unknown model", family=""),
+        )
+
+    def load(self, model: str) -> None:
+        """Nothing is loaded."""
+
+    def generate(
+        self, messages: Sequence[Message], knobs: LiveKnobs, *, sinks: Sequence[Sink] = (), index: int = 0
+    ) -> Run:
+        """Nothing is generated.
+
+        Raises:
+            SessionError: always.
+        """
+        raise SessionError(NOT_NOW, LIVE)
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+class ReplaySession(Session):
+    """The session of a trace after some of its events.
+
+    Args:
+        archive: the trace.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self.archive = archive
+        self.count = 0
+        """Events that have happened."""
+        self._stage = ReplayHost()
+        self._seen: dict[int, Run] = {}
+        """Runs that began since the session was last put somewhere."""
+        super().__init__(self._stage, Settings())
+
+    def put(self, count: int) -> None:
+        """Stand after the first ``count`` events, with no run in progress."""
+        self.count = count
+        self._seen.clear()
+        self._run = None
+        if self.archive.headers:
+            self._stage.show(self.archive.header_at(count).model)
+
+    @property
+    def next(self) -> AnyEvent:
+        """The event that happens next; it must be there."""
+        return self.archive[self.count]
+
+    def take(self) -> None:
+        """The next event happens."""
+        event = self.next
+        self.count += 1
+        match event:
+            case Header():
+                self._stage.show(event.model)
+            case Turn():
+                pass
+            case RunStart():
+                self._knobs(event.knobs)
+                self._run = self._seen[event.run] = Run(self._live)
+                known = self.archive.runs[event.run][1]
+                assert isinstance(known, Pieces)
+                for told in (event, known):
+                    self._run.add(told)
+            case _:
+                if isinstance(event, KnobChange):
+                    self._knobs(event.changes)
+                if event.run in self._seen:
+                    self._seen[event.run].add(event)
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The conversation as it was then."""
+        return tuple(self.archive.turns_at(self.count))
+
+    @property
+    def events(self) -> Mapping[int, Sequence[AnyEvent]]:
+        """Events of the runs."""
+        return self.archive.runs
+
+    @property
+    def knobs(self) -> Knobs:
+        """The knobs as they stood."""
+        return self._live.now
+
+    def turn(self, **changes: object) -> Knobs:
+        """Nothing can be turned.
+
+        Raises:
+            KnobError: always.
+        """
+        raise KnobError("a replay shows the knobs as they were turned then")
+
+    def regenerate(self) -> Run:
+        """Nothing is generated.
+
+        Raises:
+            SessionError: always.
+        """
+        raise SessionError(NOT_NOW, LIVE)
+
+    def send(self, text: str) -> Run:
+        """Nothing is generated.
+
+        Raises:
+            SessionError: always.
+        """
+        raise SessionError(NOT_NOW, LIVE)
+
+    def _knobs(self, values: Mapping[str, object]) -> None:
+        """Show knobs as they were, as far as they are known here and in their range."""
+        for name in values.keys() & KNOBS.keys():
+            try:
+                self._live.turn(**{name: values[name]})
+            except KnobError:
+                continue

@@ -1,0 +1,79 @@
+"""The app with a recorded session in it: it shows the session after as many of its events as it is told."""
+
+from typing import Any
+
+from dllm_tui.events import Header, KnobChange, RunStart, Turn
+from dllm_tui.replay import ReplaySession
+from dllm_tui.session import Run
+from dllm_tui.settings import Settings
+from dllm_tui.trace.archive import Archive
+from dllm_tui.tui.app import ChatApp
+
+
+class Stage(ChatApp):
+    """Shows a session as it was, through the widgets that showed it live.
+
+    Args:
+        archive: the session's trace.
+        settings: how it looks.
+        options: as for :class:`~dllm_tui.tui.app.ChatApp`.
+    """
+
+    def __init__(self, archive: Archive, settings: Settings, **options: Any) -> None:
+        self.replayed = ReplaySession(archive)
+        self.replayed.put(0)
+        super().__init__(self.replayed, settings, **options)
+
+    def show(self, count: int) -> None:
+        """Show the session after its first ``count`` events, however far that is from where it stands."""
+        if count < self.replayed.count:
+            self._go_back(count)
+        while self.replayed.count < count:
+            self._happen()
+        self._poll()
+
+    def _go_back(self, count: int) -> None:
+        """Stand where the run began that was going on then; at that count, if none was."""
+        archive = self.replayed.archive
+        began = max((span.event for span in archive.timeline.runs.values() if span.event < count), default=0)
+        run = archive[began]
+        ended = not isinstance(run, RunStart) or archive.runs[run.run].places[-1] < count
+        self.replayed.put(count if ended else began)
+        self._show_session()
+
+    def _happen(self) -> None:
+        """What happens next happens on the screen, too."""
+        session = self.replayed
+        match event := session.next:
+            case Turn(role="user"):
+                answered = bool(session.turns) and session.turns[-1].role != "user"
+                if event.replaces is not None and answered and "user" in self._shown:
+                    self._cut(len(self._shown) - 1 - self._shown[::-1].index("user"))
+                session.take()
+                self._chat.welcome.display = False
+                self._chat.conversation.add_user(event.text)
+                self._shown.append("user")
+                self._chat.about = session.title
+            case Turn(role="assistant", run=None):
+                session.take()
+                self._show_session()
+            case RunStart():
+                self._take_events()
+                if self._shown[-1:] == ["assistant"] and not self.running:
+                    self._cut(len(self._shown) - 1)
+                session.take()
+                self._begin(self._run)
+                self._show_knobs()
+            case KnobChange():
+                session.take()
+                self._show_knobs()
+            case Header():
+                session.take()
+                self._poll()
+            case _:
+                session.take()
+
+    def _run(self) -> Run:
+        run = self.replayed.run
+        assert run is not None
+        return run
