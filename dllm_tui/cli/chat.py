@@ -4,11 +4,22 @@ import sys
 
 import typer
 
-from dllm_tui import paths, settings
+from dllm_tui import paths, settings, theming
 from dllm_tui.cli.host import new_host
 from dllm_tui.errors import DllmError
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
+
+
+def check_theme(name: str) -> None:
+    """Refuse a theme that was never there; one that is broken is for the app to tell about.
+
+    Raises:
+        typer.BadParameter: there is no such theme.
+    """
+    themes = theming.load(paths.themes_dir()).themes
+    if name not in themes and not (paths.themes_dir() / f"{name}.toml").exists():
+        raise typer.BadParameter(f"{name!r} is none; there are {', '.join(themes)}", param_hint="--theme")
 
 
 def chat(chosen: Settings) -> None:
@@ -24,11 +35,10 @@ def chat(chosen: Settings) -> None:
     from dllm_tui.tui.app import ChatApp
     from dllm_tui.tui.stderr import guarded
 
-    host = new_host(chosen)
+    host = new_host(chosen, recorded=True)
     session = Session(host, chosen, history=paths.traces_dir() if chosen.history else None)
     app = ChatApp(session, chosen, models=choices, themes_dir=paths.themes_dir(), save=settings.save)
     try:
-        host.load(chosen.model)
         with guarded(paths.log_file()):
             app.run(mouse=chosen.mouse)
     finally:

@@ -102,8 +102,10 @@ def chat(
     if ctx.invoked_subcommand is not None:
         _refuse_misplaced(ctx)
         return
-    from dllm_tui.cli.chat import chat
+    from dllm_tui.cli.chat import chat, check_theme
 
+    if theme is not None:
+        check_theme(theme)
     chat(
         settings_with(
             knobs,
@@ -161,7 +163,7 @@ def ask(
     from dllm_tui.cli.prompts import Prompt
 
     asked = Prompt(prompt)
-    host = new_host(settings)
+    host = new_host(settings, recorded=as_json or trace is not None)
     try:
         ask(host, asked, settings, as_json=as_json, trace=trace)
     finally:
@@ -208,6 +210,15 @@ def remove(name: Name) -> None:
     from dllm_tui.cli.models import remove
 
     remove(name)
+
+
+@app.command()
+def bench(*, model: Model = None, as_json: Json = False, device: Device = None, dtype: Dtype = None) -> None:
+    """Measure the speed of this engine on this machine, in ratios; takes a minute or two."""
+    settings = settings_with(model=model, device=device, dtype=dtype)
+    from dllm_tui.cli.bench import bench
+
+    bench(settings, as_json=as_json)
 
 
 @app.command()

@@ -99,13 +99,14 @@ def _device(problems: list[str]) -> dict[str, Any]:
     try:
         import torch
 
-        from dllm_tui.engine.device import pick_device, pick_dtype, pick_threads
+        from dllm_tui.engine.device import pick_device, pick_dtype, settle_threads
 
+        settle_threads()
         device = pick_device("auto")
         found: dict[str, Any] = {
             "device": str(device),
             "dtype": str(pick_dtype("auto", device)).removeprefix("torch."),
-            "threads": pick_threads(),
+            "threads": torch.get_num_threads(),
             "processors": os.cpu_count(),
         }
         if device.type == "cuda":

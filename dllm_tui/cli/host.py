@@ -3,9 +3,18 @@
 from dllm_tui.session import Host
 from dllm_tui.settings import Settings
 
+ALTERNATIVES = 5
+"""Of the best tokens at an undecided position: what an inspector shows, and a trace can hold."""
 
-def new_host(settings: Settings) -> Host:
-    """A host without a model yet."""
+
+def new_host(settings: Settings, *, recorded: bool) -> Host:
+    """A host without a model yet.
+
+    Args:
+        settings: device and dtype.
+        recorded: whether somebody looks closer, now or later: guesses come with their alternatives.
+    """
     from dllm_tui.engine.host import EngineHost
 
-    return EngineHost(device=settings.device, dtype=settings.dtype)
+    alternatives = ALTERNATIVES if recorded else 0
+    return EngineHost(device=settings.device, dtype=settings.dtype, alternatives=alternatives)

@@ -4,6 +4,8 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from dllm_tui.events import (
     AnyEvent,
     BlockStart,
@@ -55,7 +57,12 @@ class FakeHost:
         self.state = HostState(phase=phase, model=model, defaults=defaults if model else Knobs())
 
     def load(self, model: str) -> None:
-        raise NotImplementedError
+        """Be ready at once, or fail for good with a model called ``broken``."""
+        if model == "broken":
+            error = Error(message="There is no model 'broken'.", hint="Choose another.")
+            self.state = HostState(phase="failed", requested=model, error=error)
+        else:
+            self.ready(msgspec.structs.replace(MODEL, id=model), Knobs())
 
     def close(self) -> None:
         """Nothing to free."""
