@@ -125,6 +125,8 @@ class BlockCausal(Plan):
 
     The grid of blocks begins at position 0 (SDAR, LLaDA 2, Fast-dLLM v2: the prompt's last, partial block
     is denoised together with it), or at the end of the prompt (A2D: the prompt's first block is partial).
+    A block may be filled in parts. With ``dual``, a forward then reads its part alone, and the keys and
+    values of the block's other parts are those of the last forward over all of them: approximate.
 
     Args:
         canvas: with the prompt on it.
@@ -132,14 +134,24 @@ class BlockCausal(Plan):
         shift: 1 where a position's prediction is read one row before it.
         from_response: the grid begins at the end of the prompt.
         whole: the last block keeps its size where it reaches past the answer's limit.
+        dual: keep keys and values of an unfinished block.
     """
 
     def __init__(
-        self, canvas: Canvas, size: int, shift: int = 0, *, from_response: bool = False, whole: bool = True
+        self,
+        canvas: Canvas,
+        size: int,
+        shift: int = 0,
+        *,
+        from_response: bool = False,
+        whole: bool = True,
+        dual: bool = False,
     ) -> None:
         super().__init__(canvas)
-        self.size, self.shift, self.whole = size, shift, whole
+        self.size, self.shift, self.whole, self.dual = size, shift, whole, dual
         self.offset = canvas.prompt % size if from_response else 0
+        self.part = size
+        self._kept = -1
 
     def _base(self, position: int) -> int:
         """First position of the grid's block that holds ``position``."""
@@ -160,15 +172,41 @@ class BlockCausal(Plan):
         )
 
     def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
+        self.part = knobs.block_size
         end = start - (start - self.offset) % self.size + self.size
         end = end if self.whole else min(end, limit)
         return end, end
 
+    def _part(self, position: int) -> tuple[int, int]:
+        """The part that holds ``position``: first position, and the one after the last."""
+        base = self._base(position)
+        first = position - (position - base) % self.part
+        return first, min(first + self.part, base + self.size)
+
+    def reach(self, start: int, is_open: Tensor) -> Tensor:
+        """Those of the first part that has any."""
+        if not is_open.any():
+            return is_open
+        first, end = self._part(start + int(is_open.to(torch.uint8).argmax()))
+        places = torch.arange(start, start + is_open.numel())
+        return is_open & (places >= first) & (places < end)
+
     def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
-        """The grid's block, with what the prompt has of it."""
+        """The grid's block, with what the prompt has of it; with ``dual``, its part where that will do."""
         base = self._base(start)
+        if self.dual:
+            first, last = self._part(int(cells[0]))
+            # A part whose first token is open has it predicted by the row before, which is another's.
+            if self._kept == start and not (self.shift and self.canvas.open[first]):
+                seen = torch.ones(last - first, end + last - first, dtype=torch.bool)
+                seen[:, first:last] = False
+                rows = cells - first - self.shift
+                ids = self.canvas.ids[first:last]
+                return Forward(ids=ids, start=first, context=end, write_at=first, mask=seen, rows=rows)
+            self._kept = start
         rows = (cells - base - self.shift).clamp(min=0)
-        return Forward(ids=self.canvas.ids[base:end], start=base, context=base, rows=rows)
+        write_at = base if self.dual else None
+        return Forward(ids=self.canvas.ids[base:end], start=base, context=base, write_at=write_at, rows=rows)
 
     def commit(self, start: int, end: int, *, judge: bool) -> Forward:  # noqa: D102
         base = self._base(start)
@@ -277,6 +315,8 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
     """
     full = family.attention is Attention.FULL
     possible = ("auto", "none", "prefix", "dual") if full else ("auto", "exact")
+    if family.attention is Attention.BLOCK_CAUSAL and family.grid and "block_size" not in family.fixed_knobs:
+        possible += ("dual",)
     if knobs.cache not in possible:
         only = "has no exact cache" if full else "keeps an exact cache"
         raise EngineError(
@@ -291,6 +331,11 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
     if family.attention is Attention.BLOCK_CAUSAL:
         size = family.grid or knobs.block_size
         return BlockCausal(
-            canvas, size, family.shift, from_response=family.response_grid, whole=family.whole_blocks
+            canvas,
+            size,
+            family.shift,
+            from_response=family.response_grid,
+            whole=family.whole_blocks,
+            dual=knobs.cache == "dual",
         )
     raise EngineError(f"{family.title} decodes with {family.attention} attention, which isn't built yet.")

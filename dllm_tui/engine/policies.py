@@ -49,9 +49,9 @@ class View:
     margin: Tensor
     """float32 [T]."""
     step: int
-    """Denoising steps of this block so far, this one included."""
+    """Denoising steps so far of this block, or of the part of it that is being filled; this one included."""
     opened: int
-    """Undecided cells when the block began."""
+    """Undecided cells when that began."""
     family: Family
     knobs: Knobs
     draws: Draws

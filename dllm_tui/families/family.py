@@ -72,7 +72,8 @@ class Family:
     noise: Noise = Noise.ABSORBING
     revision: Revision = Revision.MONOTONE
     grid: int | None = None
-    """Block size of the attention pattern where training fixed it; ``None`` follows the knob."""
+    """Block size of the attention pattern where training fixed it; ``None`` follows the knob. A smaller
+    ``block_size`` fills a block in parts of that size, one after the other (Fast-dLLM v2)."""
     response_grid: bool = False
     """The grid of blocks begins at the end of the prompt, not at position 0."""
     two_streams: bool = False
@@ -80,8 +81,6 @@ class Family:
     denoised is read bidirectionally, by adapted ones (``smol``)."""
     whole_blocks: bool = True
     """The last block keeps its size where it reaches past the longest answer."""
-    sub_block: int | None = None
-    """Blocks are filled in parts of this size, one after the other (Fast-dLLM v2)."""
     finishes_block: bool = False
     """A stop token ends the answer only once its block is full, as in some references."""
     eps: float = 1e-3

@@ -131,16 +131,13 @@ def llada(case: Case, family: Family) -> Setting:
 def fast_dllm(case: Case, family: Family) -> Setting:
     """Version 1, over LLaDA: a threshold, the factor rule or the schedule."""
     k = case.knobs
-    by_policy = k["threshold"] is not None or k["factor"] is not None
+    threshold = 1 - k["factor"] / 3 if k["factor"] else k["threshold"]
+    by_policy = threshold is not None
     return Setting(
         knobs=Knobs(
             steps=MOST_STEPS if by_policy else k["steps"] // (k["gen_length"] // k["block_length"]),
             block_size=k["block_length"],
-            threshold=1 - k["factor"] / 3
-            if k["factor"]
-            else 1.0
-            if k["threshold"] is None
-            else k["threshold"],
+            threshold=threshold if by_policy else 1.0,
             policy="factor" if k["factor"] else "confidence",
             schedule="free" if by_policy else "llada",
             temperature=k["temperature"],
@@ -328,6 +325,36 @@ def stable_diffcoder(case: Case, family: Family) -> Setting:
     )
 
 
+def fast_dllm_v2(case: Case, family: Family) -> Setting:
+    """Version 2. The last block is kept too, and the token that this gives belongs to the answer."""
+    k, size, start = case.knobs, case.knobs["block_length"], len(case.prompt)
+    batch = k["entry"] == "batch_sample"
+    blocks = k["max_new_tokens"] // size + start // size
+    expected = trace(case)
+    for number, (kind, ids) in enumerate(expected):
+        # ``batch_sample`` takes no notice of a stop token that a finished block gives.
+        if kind == "commit" and set(ids[start:-1]) & set(k["stop_token_ids"]):
+            expected = expected[:number]
+            break
+    return Setting(
+        knobs=Knobs(
+            steps=MOST_STEPS,
+            block_size=k["sub_block_length"],
+            threshold=k["threshold"],
+            schedule="free",
+            temperature=k["temperature"],
+            top_p=k["top_p"],
+            cache="dual" if k["sub_block_cache"] else "auto",
+            max_new_tokens=blocks * size + 1 - start,
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset(k["stop_token_ids"]),
+        switches={"grid": size, "finishes_block": batch},
+        expected=expected,
+    )
+
+
 MAPS: dict[str, Map] = {
     "low_confidence_static": sdar,
     "low_confidence_dynamic": sdar,
@@ -344,5 +371,6 @@ MAPS: dict[str, Map] = {
     "rnd1_entropy": rnd1,
     "rnd1_entropy_bound": rnd1,
     "stable_diffcoder": stable_diffcoder,
+    "fast_dllm_v2": fast_dllm_v2,
 }
 """By the name of the reference's algorithm."""
