@@ -83,41 +83,61 @@ class Palette:
 
 
 def _looks(theme: Theme, background: str, plain: bool) -> tuple[Style, ...]:
-    tint, wash, flash = _on(background), _on(theme.fresh), _flash(theme, background, plain)
-    unwashed = plain or theme.ansi
-    steps = range(RAMP_STEPS)
+    tint = _on(background)
+    looks = _plain_looks(theme) if plain else _colour_looks(theme, background)
+    return tuple(tint + style for style in looks)
+
+
+def _colour_looks(theme: Theme, background: str) -> tuple[Style, ...]:
+    """Every look, where colours can be seen; its background only where it is not the block's."""
     ramp = tuple(_fg(colour) for colour in theme.ramp)
-    settled = tuple(
-        ramp[step] + tint + Style(dim=(plain and step < RAMP_STEPS // 2) or None) for step in steps
-    )
-    looks = (
-        _fg(theme.mask) + tint,
+    wash, flash = _on(theme.fresh), _flash(theme, background)
+    # A theme of the terminal's own colours has no wash: what is fresh is underlined there.
+    fresh = wash + Style(bold=True, underline=theme.ansi or None)
+    return (
+        _fg(theme.mask),
         flash + Style(strike=True),
-        *(_guess(theme, background, step) for step in steps),
-        *settled,
-        *(style + wash + Style(bold=True, underline=unwashed or None) for style in ramp),
-        *(style + Style(underline=True) for style in settled),
+        *(_guess(theme, background, step) for step in range(RAMP_STEPS)),
+        *ramp,
+        *(style + fresh for style in ramp),
+        *(style + Style(underline=True) for style in ramp),
         flash + Style(bold=True),
-        _fg(theme.mask) + tint,
-        tint,
+        _fg(theme.mask),
+        Style.null(),
     )
-    assert len(looks) == LOOKS
-    return looks
+
+
+def _plain_looks(theme: Theme) -> tuple[Style, ...]:
+    """Every look by attributes alone: the less sure half of the ramp is dim."""
+    text, dim, flash = _fg(theme.foreground), Style(dim=True), Style(reverse=True)
+    half = RAMP_STEPS // 2
+    settled = (text + dim,) * half + (text,) * half
+    return (
+        text + dim,
+        text + flash + Style(strike=True),
+        *(text + dim + Style(italic=True),) * RAMP_STEPS,
+        *settled,
+        *(text + Style(bold=True, underline=True),) * RAMP_STEPS,
+        *(style + Style(underline=True) for style in settled),
+        text + flash + Style(bold=True),
+        text + dim,
+        text,
+    )
 
 
 def _guess(theme: Theme, background: str, step: int) -> Style:
     """A guess fades towards the background, and stays readable."""
     share = (step + 1) / RAMP_STEPS
     if theme.ansi:
-        return _fg(theme.guess) + _on(background) + Style(italic=True, dim=share <= 0.5 or None)
+        return _fg(theme.guess) + Style(italic=True, dim=share <= 0.5 or None)
     faded = Color.parse(background).blend(Color.parse(theme.guess), 0.3 + 0.7 * share)
-    return _fg(faded.hex) + _on(background) + Style(italic=True)
+    return _fg(faded.hex) + Style(italic=True)
 
 
-def _flash(theme: Theme, background: str, plain: bool) -> Style:
+def _flash(theme: Theme, background: str) -> Style:
     """For one step behind what was changed or taken back."""
-    if plain or theme.ansi:
-        return _fg(theme.changed) + _on(background) + Style(reverse=True)
+    if theme.ansi:
+        return _fg(theme.changed) + Style(reverse=True)
     wash = Color.parse(background).blend(Color.parse(theme.changed), 0.35)
     return _fg(theme.foreground) + _on(wash.hex)
 
