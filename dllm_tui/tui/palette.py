@@ -55,8 +55,6 @@ class Palette:
     """The gutter beside finished blocks."""
     active_bar: Style
     """The gutter beside the block that is being denoised."""
-    ramp: tuple[Style, ...]
-    """The colours of the ramp as foregrounds, the least confident first."""
     quiet: Style
     """Words about the canvas that are not on it."""
 
@@ -77,7 +75,6 @@ class Palette:
             looks=_looks(theme, theme.block_a, plain) + _looks(theme, theme.block_b, plain),
             bars=bars,
             active_bar=_fg(theme.accent) + Style(bold=True),
-            ramp=tuple(_fg(colour) for colour in theme.ramp),
             quiet=_fg(theme.muted),
         )
 

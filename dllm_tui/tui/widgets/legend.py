@@ -60,4 +60,5 @@ class Legend(Widget):
         yield [Segment(" taken back ", looks[look.GONE])]
 
     def _ramp(self) -> Iterator[Segment]:
-        return (Segment(self._palette.glyphs.full, style) for style in self._palette.ramp)
+        ramp = self._palette.looks[look.SETTLED : look.SETTLED + RAMP_STEPS]
+        return (Segment(self._palette.glyphs.full, style) for style in ramp)
