@@ -142,11 +142,21 @@ class Tensors:
         """Some rows of a tensor, a few at a time; see :meth:`dllm_tui.engine.shards.Shard.pieces`."""
         return self._shards[name].pieces(name, first, last)
 
+    def fill(self, target: Tensor, name: str, first: int = 0, last: int | None = None) -> None:
+        """Write some rows of a tensor to ``target`` [last - first, ...], on its device and in its dtype."""
+        entry = self.entries[name]
+        direct = target.device.type == "cpu" and target.dtype == entry.dtype and target.is_contiguous()
+        if direct and name in self._shards:
+            for _ in self._shards[name].pieces(name, first, last, into=target):
+                pass
+            return
+        for row, rows in self.pieces(name, first, last):
+            target[row - first : row - first + len(rows)] = rows
+
     def read(self, name: str, dtype: torch.dtype) -> Tensor:
         """A whole tensor, converted piece by piece."""
         whole = torch.empty(self.entries[name].shape or (1,), dtype=dtype)
-        for row, rows in self.pieces(name):
-            whole[row : row + len(rows)] = rows
+        self.fill(whole, name)
         return whole.view(self.entries[name].shape)
 
     def equal(self, name: str, other: str) -> bool:

@@ -176,8 +176,7 @@ class Filling:
         if (last - first, *shape[1:]) != (wanted or (1,)) or last > (shape[0] if shape else 1):
             raise CheckpointError(f"{said} has the shape {list(shape)}; {list(wanted)} was expected.", MISFIT)
         with torch.no_grad():
-            for row, rows in tensors.pieces(name, first, last):
-                view.reshape(-1, *view.shape[1:])[row - first : row - first + len(rows)].copy_(rows)
+            tensors.fill(view if view.dim() else view.view(1), name, first, last)
         self._filled[wanted_name] = self._filled.get(wanted_name, 0) + math.prod(wanted)
 
 

@@ -111,17 +111,20 @@ class Shard:
             )
         return Entry(dtype, shape, base + begin, end - begin)
 
-    def pieces(self, name: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, Tensor]]:
+    def pieces(
+        self, name: str, first: int = 0, last: int | None = None, into: Tensor | None = None
+    ) -> Iterator[tuple[int, Tensor]]:
         """Rows ``first … last-1`` of a tensor, in order, a few at a time.
 
         Args:
             name: the tensor; one without dimensions counts as one row.
             first: first row.
             last: row after the last one; to the end by default.
+            into: contiguous memory of the host for all these rows, of the tensor's dtype: they are read
+                there and stay. Otherwise the next piece overwrites them.
 
         Yields:
-            The index of the piece's first row, and the rows [n, ...] in the file's dtype. The next piece
-            overwrites them.
+            The index of the piece's first row, and the rows [n, ...] in the file's dtype.
 
         Raises:
             CheckpointError: the file can't be read, or the rows hold NaN or infinite values.
@@ -132,14 +135,18 @@ class Shard:
         if entry.size == 0 or first >= last:
             return
         row_bytes = entry.size // shape[0]
-        step = max(1, PIECE // row_bytes)
-        buffer = torch.empty(min(step, last - first) * row_bytes, dtype=torch.uint8)
+        step = min(max(1, PIECE // row_bytes), last - first)
+        if into is None:
+            buffer = torch.empty(step * row_bytes, dtype=torch.uint8)
+        else:
+            buffer = into.view(-1).view(torch.uint8)
         try:
             with self.path.open("rb", buffering=0) as file:
                 file.seek(entry.start + first * row_bytes)
                 for row in range(first, last, step):
                     count = min(step, last - row)
-                    raw = buffer[: count * row_bytes]
+                    start = 0 if into is None else (row - first) * row_bytes
+                    raw = buffer[start : start + count * row_bytes]
                     if _read_into(file, raw) < raw.numel():
                         raise CheckpointError(f"{self.path.name} ended inside tensor {name!r}.", DAMAGED)
                     rows = raw.view(entry.dtype).view(count, *shape[1:])
