@@ -65,11 +65,11 @@ class Window:
     Args:
         cache: the slots.
         context: how many of the first are seen.
-        count: how many own keys there will be.
         write_at: first slot in which the own ones stay, or ``None``.
+        count: how many own ones there will be.
     """
 
-    def __init__(self, cache: BlockCache, context: int, count: int, write_at: int | None) -> None:
+    def __init__(self, cache: BlockCache, context: int, write_at: int | None, count: int) -> None:
         self.cache = cache
         self.context = context
         self.count = count

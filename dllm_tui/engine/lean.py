@@ -285,7 +285,7 @@ class LeanBackbone:
         count = ids.shape[0]
         if context is None:
             context = cache.length if cache else 0
-        window = Window(cache, context, count, write_at) if isinstance(cache, BlockCache) else None
+        window = Window(cache, context, write_at, count) if isinstance(cache, BlockCache) else None
         angles = positions.to(torch.float32)[:, None, None] * self._frequencies
         rotation = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
         attend = self._attention(count, context, mask, causal)

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from dllm_tui.engine.device import cpu_has_bf16
+
 _mkldnn: Any = torch.ops.mkldnn
 
 
@@ -18,7 +20,7 @@ def can_prepack(device: torch.device, dtype: torch.dtype) -> bool:
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
     if dtype == torch.bfloat16:
-        return bool(_mkldnn._is_mkldnn_bf16_supported())
+        return cpu_has_bf16()
     return dtype == torch.float32
 
 

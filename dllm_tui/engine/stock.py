@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 
 from dllm_tui.engine.backbone import Cache
-from dllm_tui.engine.cache import BlockCache
+from dllm_tui.engine.cache import BlockCache, Window
 
 ATTENTION = "dllm"
 """Name under which :func:`attend` is known to transformers."""
@@ -56,39 +56,13 @@ def attend(
 AttentionInterface.register(ATTENTION, attend)
 
 
-class CacheView:
-    """A cache as one forward sees it: what the attention layers of transformers call with their own keys.
-
-    Args:
-        cache: the slots.
-        context: how many of the first are seen.
-        write_at: where the forward's own keys and values go, if they stay.
-        count: how many of its own there are.
-    """
-
-    def __init__(self, cache: BlockCache, context: int, write_at: int | None, count: int) -> None:
-        self.cache = cache
-        self.context = context
-        self.write_at = write_at
-        self.count = count
-        cache.reserve(max(context, write_at or 0) + count)
-        # Own keys lie behind the context while the forward runs; what was there is put back.
-        self.lent = cache.copy(context, min(context + count, cache.length)) if write_at != context else None
+class CacheView(Window):
+    """A cache as one forward sees it, called by the attention layers of transformers with their own keys."""
 
     def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """All keys and values that the queries see: [1, kv_heads, context + count, head_dim] each."""
-        keys, values = self.cache.put(layer, self.context, key[0], value[0])
+        keys, values = self.put(layer, key[0], value[0])
         return keys[None], values[None]
-
-    def close(self) -> None:
-        """Leave the own keys and values where they go, and everything else as it was."""
-        if self.lent is not None:
-            own = None if self.write_at is None else self.cache.copy(self.context, self.context + self.count)
-            self.cache.paste(self.context, self.lent)
-            if own is not None and self.write_at is not None:
-                self.cache.paste(self.write_at, own)
-        if self.write_at is not None:
-            self.cache.length = max(self.cache.length, self.write_at + self.count)
 
 
 def visible(
@@ -127,7 +101,9 @@ class StockBackbone:
     def new_cache(self, capacity: int) -> BlockCache:
         """An empty cache for up to ``capacity`` positions."""
         config = self.network.config
-        shape = (config.num_hidden_layers, 2, config.num_key_value_heads, capacity, config.head_dim)
+        # Qwen2's config has no head_dim of its own.
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        shape = (config.num_hidden_layers, 2, config.num_key_value_heads, capacity, head_dim)
         return BlockCache(torch.zeros(shape, device=self.device, dtype=self.dtype))
 
     @torch.inference_mode()
