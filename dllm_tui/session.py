@@ -1,127 +1,22 @@
 """A conversation: its turns, its knobs, and the generation that is running. No torch, no terminal.
 
-The engine is behind a port, :class:`Host`: requests, knob turns and cancel go down, events come up. A
-:class:`Run` keeps every event of one generation in an append-only list that any thread may read by index.
+The engine is behind a port, :class:`~dllm_tui.ports.Host`.
 """
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
-
-import msgspec
 
 from dllm_tui.conversation import Conversation, Recorder
 from dllm_tui.errors import DllmError, TraceError
-from dllm_tui.events import AnyEvent, Done, Error, ModelInfo, Pieces, Turn, text_of
+from dllm_tui.events import AnyEvent, Error, Turn
 from dllm_tui.knobs import Knobs, LiveKnobs
+from dllm_tui.ports import Host, HostState, Message, Run, Sink
 from dllm_tui.settings import Settings
 from dllm_tui.trace import SUFFIX
 from dllm_tui.trace import chats as chat_files
 from dllm_tui.trace.writer import Writer
 
-Sink = Callable[[AnyEvent], None]
-"""Gets every event of a run, on the engine's thread, before the interface can see it."""
-
-
-class Message(msgspec.Struct, frozen=True):
-    """One message of a chat as the model reads it."""
-
-    role: Literal["system", "user", "assistant"]
-    text: str
-
-
-class HostState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the host stands; a new object whenever something changed."""
-
-    phase: Literal["empty", "fetching", "loading", "ready", "failed"] = "empty"
-    requested: str = ""
-    """The model that was asked for."""
-    detail: str = ""
-    """What is going on, for people, e.g. ``downloading SmolLM2-135M (98 MB)``."""
-    progress: float | None = None
-    """0 … 1 where it is known."""
-    model: ModelInfo | None = None
-    """The model that is ready."""
-    defaults: Knobs = Knobs()
-    """The ready model's default knobs."""
-    error: Error | None = None
-
-
-class Run:
-    """One generation, running or ended. Written by the engine's thread, read by any."""
-
-    def __init__(self, knobs: LiveKnobs) -> None:
-        self.knobs = knobs
-        self.events: list[AnyEvent] = []
-        self.pieces: dict[int, bytes] = {}
-        self.special: set[int] = set()
-        self._cancel = threading.Event()
-        self._ended = threading.Event()
-
-    def cancel(self) -> None:
-        """Ask the engine to stop; it does within one forward and ends the run with ``cancelled``."""
-        self._cancel.set()
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether a stop was asked for."""
-        return self._cancel.is_set()
-
-    @property
-    def ended(self) -> bool:
-        """Whether the last event, ``done``, is there."""
-        return self._ended.is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block until the run ends or ``timeout`` seconds passed; whether it ended."""
-        return self._ended.wait(timeout)
-
-    def add(self, event: AnyEvent) -> None:
-        """Take the next event (engine's thread only)."""
-        if isinstance(event, Pieces):
-            self.pieces.update(event.pieces)
-            self.special.update(event.special)
-        self.events.append(event)
-        if isinstance(event, Done):
-            self._ended.set()
-
-    @property
-    def done(self) -> Done | None:
-        """The last event, once it is there."""
-        last = self.events[-1] if self.events else None
-        return last if isinstance(last, Done) else None
-
-    def text(self, token_ids: Sequence[int | None]) -> str:
-        """The text of some tokens, control tokens left out; broken UTF-8 becomes U+FFFD."""
-        return text_of(token_ids, self.pieces, self.special)
-
-
-class Host(Protocol):
-    """Owns the model and one worker thread. Every method returns at once."""
-
-    @property
-    def state(self) -> HostState:
-        """Where it stands now (safe to read from any thread)."""
-        ...
-
-    def load(self, model: str) -> None:
-        """Fetch and load a model in the background, in place of the present one."""
-        ...
-
-    def generate(
-        self, messages: Sequence[Message], knobs: LiveKnobs, *, sinks: Sequence[Sink] = (), index: int = 0
-    ) -> Run:
-        """Answer a conversation in the background. ``index`` becomes ``run`` in the run's events.
-
-        Whatever fails ends up in the run as ``error`` and then ``done``.
-        """
-        ...
-
-    def close(self) -> None:
-        """Cancel what runs and free the model; returns within about a second."""
-        ...
-
+__all__ = ["Host", "HostState", "Message", "Run", "Session", "SessionError", "Sink"]
 
 MAX_PROMPT = 1_000_000
 """Longest prompt that is taken, in characters: far above any context, and a trace line holds it."""

@@ -15,7 +15,7 @@ from dllm_tui.engine.backbone import Backbone
 from dllm_tui.errors import EngineError
 from dllm_tui.events import Done, Step
 from dllm_tui.knobs import Knobs
-from dllm_tui.session import Message
+from dllm_tui.ports import Message
 
 PROMPTS = (
     "What is the capital of France?",

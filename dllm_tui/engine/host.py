@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dllm_tui.errors import DllmError, EngineError
 from dllm_tui.events import AnyEvent, Canvas, Done, Error, Reason, Step
 from dllm_tui.knobs import LiveKnobs
-from dllm_tui.session import HostState, Message, Run, Sink
+from dllm_tui.ports import HostState, Message, Run, Sink
 
 if TYPE_CHECKING:
     from dllm_tui.engine.api import Engine
@@ -46,7 +46,7 @@ class _Answer:
 
 
 class EngineHost:
-    """The engine behind :class:`dllm_tui.session.Host`. Every method returns at once.
+    """The engine behind :class:`dllm_tui.ports.Host`. Every method returns at once.
 
     Jobs are done in order. Loading a model supersedes what was asked for before: what runs is cancelled,
     what waits ends as cancelled, and a load that goes on is given up.

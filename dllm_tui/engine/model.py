@@ -7,7 +7,7 @@ from typing import Protocol
 from dllm_tui.engine.backbone import Backbone
 from dllm_tui.events import ModelInfo
 from dllm_tui.families.family import Family
-from dllm_tui.session import Message
+from dllm_tui.ports import Message
 
 
 class Tokenizer(Protocol):

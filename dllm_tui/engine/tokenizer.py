@@ -19,7 +19,7 @@ from tokenizers.models import BPE
 
 from dllm_tui.engine.chat_template import compile_template
 from dllm_tui.errors import CheckpointError
-from dllm_tui.session import Message
+from dllm_tui.ports import Message
 
 if TYPE_CHECKING:
     from dllm_tui.engine.gguf import GGUF
