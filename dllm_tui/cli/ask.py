@@ -9,7 +9,8 @@ from dllm_tui.cli.prompts import Prompt
 from dllm_tui.conversation import Recorder
 from dllm_tui.errors import DllmError
 from dllm_tui.events import AnyEvent, Canvas, Commit, Done, Error, Step, encode
-from dllm_tui.session import Host, Run, Session
+from dllm_tui.ports import Host, Run
+from dllm_tui.session import Session
 from dllm_tui.settings import Settings
 from dllm_tui.trace.writer import Writer
 

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from dllm_tui import __version__
-from dllm_tui.cli.options import Device, Dtype, Json, Model, settings_with, with_knobs
+from dllm_tui.cli.options import Device, Dtype, Json, Model, Plain, Theme, settings_with, with_knobs
 from dllm_tui.errors import DllmError
 from dllm_tui.knobs import Value
 
@@ -62,6 +62,27 @@ ASK_EXAMPLES = """\b
   dllm-chat ask "Hi" --trace hi.jsonl         text on stdout, events in a file
 """
 
+REPLAY_EXAMPLES = """\b
+[bold]Examples[/]
+  dllm-chat replay last                        the chat that was used last
+  dllm-chat replay hi.jsonl --speed 0.25       four times as slow as it was
+  dllm-chat replay hi.jsonl --speed step       every step stands half a second
+  dllm-chat replay hi.jsonl --from 12 --to 1:05 --loop
+"""
+
+EXPORT_EXAMPLES = """\b
+[bold]Examples[/]
+  dllm-chat export last demo.gif               a picture that plays everywhere
+  dllm-chat export hi.jsonl hi.html            a page with a player, all in one file
+  dllm-chat export hi.jsonl hi.cast --idle 2   for asciinema; pauses cut to 2 s
+  dllm-chat export hi.jsonl step.svg --step 12 one step, sharp at any size
+  dllm-chat export hi.jsonl hi.md              the conversation
+
+[bold]What OUT can be[/]
+  .cast  asciinema    .gif .mp4  everywhere    .svg  animated, without script
+  .html  a page       .png       one step      .md .txt  the conversation
+"""
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -78,15 +99,11 @@ def chat(
     model: Model = None,
     device: Device = None,
     dtype: Dtype = None,
-    theme: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Colours, yours among them. [dim]lagoon[/]")
-    ] = None,
+    theme: Theme = None,
     fps: Annotated[
         str | None, typer.Option(metavar="1…120", help="Most frames a second that are drawn. [dim]30[/]")
     ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="ASCII, no colour washes, no animation: for screen readers.")
-    ] = False,
+    plain: Plain = False,
     no_animation: Annotated[
         bool, typer.Option("--no-animation", help="Nothing moves that needn't; the denoising does.")
     ] = False,
@@ -219,6 +236,85 @@ def bench(*, model: Model = None, as_json: Json = False, device: Device = None, 
     from dllm_tui.cli.bench import bench
 
     bench(settings, as_json=as_json)
+
+
+Trace = Annotated[
+    str, typer.Argument(metavar="TRACE", help="A trace, or last: the last chat.", show_default=False)
+]
+Speed = Annotated[
+    str | None, typer.Option(metavar="X", help="Faster or slower; step: every step alike. [dim]1[/]")
+]
+Start = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Where to begin, like 12.5 or 1:05.")
+]
+End = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Where to end.")]
+
+
+@app.command(epilog=REPLAY_EXAMPLES)
+def replay(
+    trace: Trace,
+    *,
+    speed: Speed = None,
+    start: Start = None,
+    end: End = None,
+    loop: Annotated[bool, typer.Option("--loop", help="At the end, begin again.")] = False,
+    theme: Theme = None,
+    plain: Plain = False,
+) -> None:
+    """Watch a recorded session again, in the app; no model is needed.
+
+    Space plays and pauses, the arrow keys step, Shift + arrow jumps a block, comma and full stop change the
+    speed.
+    """
+    from dllm_tui.cli.traces import replay, showing, trace_of
+
+    settings = settings_with(theme=theme, plain=plain or None)
+    replay(trace_of(trace), settings, showing(speed, start, end), loop=loop)
+
+
+@app.command(epilog=EXPORT_EXAMPLES)
+def export(
+    trace: Trace,
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="What to write; its ending says what.", show_default=False)
+    ],
+    *,
+    size: Annotated[str, typer.Option(metavar="COLSxROWS", help="20x5 to 400x120.")] = "100x30",
+    theme: Theme = None,
+    fps: Annotated[int, typer.Option(min=1, max=60, metavar="N", help="Most frames a second.")] = 25,
+    speed: Speed = None,
+    start: Start = None,
+    end: End = None,
+    idle: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=3600, metavar="S", help="Cut pauses in which nothing runs to so many seconds."
+        ),
+    ] = None,
+    step: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="A still of this step (.svg, .png).")
+    ] = None,
+    cast_version: Annotated[int, typer.Option(min=2, max=3, metavar="2|3", help="Of an asciicast.")] = 2,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is there.")] = False,
+) -> None:
+    """Make a film, a picture or a text of a recorded session; no model is needed.
+
+    What is shown is the app itself. The same trace, size and theme give the same bytes.
+    """
+    from dllm_tui.cli.traces import export, showing, size_of, trace_of
+
+    export(
+        trace_of(trace),
+        out,
+        showing(speed, start, end),
+        size=size_of(size),
+        theme=settings_with(theme=theme).theme,
+        fps=fps,
+        idle=idle,
+        step=step,
+        cast_version=cast_version,
+        force=force,
+    )
 
 
 @app.command()

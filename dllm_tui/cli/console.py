@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from dllm_tui.errors import DllmError
 from dllm_tui.events import Error
-from dllm_tui.session import Host, HostState
+from dllm_tui.ports import Host, HostState
 
 Told: TypeAlias = Callable[[str, float | None], None]
 """Gets what is being done, for people, and how much of it is done, 0 … 1, where that is known."""

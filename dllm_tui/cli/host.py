@@ -1,6 +1,6 @@
 """The engine, as the commands get it. Importing this loads no torch; the host's own thread does."""
 
-from dllm_tui.session import Host
+from dllm_tui.ports import Host
 from dllm_tui.settings import Settings
 
 ALTERNATIVES = 5

@@ -25,6 +25,12 @@ Device: TypeAlias = Annotated[
 Dtype: TypeAlias = Annotated[
     str | None, typer.Option(metavar="NAME", help="auto, float32, bfloat16 or float16. [dim]auto[/]")
 ]
+Theme: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Colours, yours among them. [dim]lagoon[/]")
+]
+Plain: TypeAlias = Annotated[
+    bool, typer.Option("--plain", help="ASCII, no colour washes, no animation: for screen readers.")
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON on stdout, for programs.")]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dllm_tui.cli import host, main
-from dllm_tui.session import Message
+from dllm_tui.ports import Message
 from tests.session.fake import FakeHost
 
 

@@ -9,7 +9,8 @@ import pytest
 from dllm_tui.errors import TraceError
 from dllm_tui.events import AnyEvent, Error, Header, ModelInfo, Turn
 from dllm_tui.knobs import KnobError, Knobs
-from dllm_tui.session import MAX_PROMPT, Message, Run, Session, SessionError
+from dllm_tui.ports import Message, Run
+from dllm_tui.session import MAX_PROMPT, Session, SessionError
 from dllm_tui.settings import Settings
 from dllm_tui.trace import chats
 from dllm_tui.trace.reader import read

@@ -8,7 +8,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dllm_tui.session import Run, Session
+from dllm_tui.ports import Run
+from dllm_tui.session import Session
 from dllm_tui.settings import Settings
 from dllm_tui.trace import chats
 from tests.session.fake import FakeHost
