@@ -230,6 +230,8 @@ class EngineHost:
 
 def _engine_loader(device: str, dtype: str) -> Loader:
     def load(model: str, progress: Progress) -> "Engine":
+        if "torch" not in sys.modules:
+            progress("loading PyTorch", 0.0)
         from dllm_tui.engine import Engine
 
         return Engine.load(model, device=device, dtype=dtype, progress=progress)
