@@ -6,8 +6,8 @@ where they are. Lines break between words, as they will when the text is finishe
 """
 
 from bisect import bisect_right
-from typing import NamedTuple
 
+import msgspec
 from rich.cells import cell_len
 
 from dllm_tui.tui import palette as look
@@ -25,7 +25,7 @@ _BROKEN = "\ufffd"
 _NOTHING = Shown(((),), 0, False, False)
 
 
-class Word(NamedTuple):
+class Word(msgspec.Struct, frozen=True):
     """A token's text as it is printed, at whatever position."""
 
     piece: Piece
@@ -35,7 +35,7 @@ class Word(NamedTuple):
     """A line may break after it."""
 
 
-class Slot(NamedTuple):
+class Slot(msgspec.Struct, frozen=True):
     """A word and the room that it has."""
 
     word: Word
@@ -206,7 +206,8 @@ class Flow:
 
     def _place(self, position: int, slot: Slot) -> Shown:
         """What stands at a position."""
-        ((texts, widths), opens, closes), room, filler = slot
+        word, opens, closes = slot.word, slot.word.opens, slot.word.closes
+        texts, widths = word.piece
         text, width = texts[-1], widths[-1]
         last = Span(position, text, width)
         if len(texts) > 1:
@@ -214,9 +215,10 @@ class Flow:
             broken = zip(texts[:-1], widths, strict=False)
             lines = [(Span(position, text, width), newline) for text, width in broken]
             return Shown((*lines, (last,)), width, opens, closes)
-        if filler and room > width:
-            rest = room - width
-            return Shown(((last, Span(position, filler * rest, rest, Part.REST)),), room, opens, closes)
+        rest = slot.width - width
+        if rest > 0 and slot.filler:
+            filler = Span(position, slot.filler * rest, rest, Part.REST)
+            return Shown(((last, filler),), slot.width, opens, closes)
         return Shown(((last,),), width, opens, closes)
 
     def _word(self, state: CanvasState, position: int, token_id: int) -> Word:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
+import msgspec
 from rich.cells import cell_len
 
 from dllm_tui.tui.cells import chop
@@ -20,7 +21,7 @@ class Part(IntEnum):
     """What a slot has more than its text."""
 
 
-class Span(NamedTuple):
+class Span(msgspec.Struct, frozen=True, gc=False):
     """Some cells of a line that belong to one position."""
 
     position: int
@@ -32,7 +33,7 @@ class Span(NamedTuple):
 Line: TypeAlias = tuple[Span, ...]
 
 
-class Shown(NamedTuple):
+class Shown(msgspec.Struct, frozen=True, gc=False):
     """What stands at one position."""
 
     lines: tuple[Line, ...]
@@ -85,15 +86,16 @@ def wrap(shown: Sequence[Shown], start: Start, width: int, known: Mapping[Start,
     size = part = 0
     closed = False
     for position in range(start.position, len(shown)):
-        lines, last_size, opens, closes = shown[position]
-        if word and (opens or closed):
+        here = shown[position]
+        lines = here.lines
+        if word and (closed or here.opens):
             if page.used and page.used + size <= width:  # by far the most frequent: it fits
                 page.line += word
                 page.used += size
             else:
                 page.place(word, size, part)
             word, size = [], 0
-        closed = closes
+        closed = here.closes
         if len(lines) == 1:
             part = part if word else 0
         else:
@@ -106,7 +108,7 @@ def wrap(shown: Sequence[Shown], start: Start, width: int, known: Mapping[Start,
                 word, size = [], 0
             part = len(lines) - 1
         word += lines[-1]
-        size += last_size
+        size += here.width
         if page.joined is not None:
             return Wrapped(page.lines, page.starts, page.joined)
     page.place(word, size, part)
@@ -133,9 +135,10 @@ class _Page:
         if self.used and self.used + size > self.width:
             self.begin(Start(word[0].position, part, soft=True))
         if not self.used and self.starts[-1].soft and word[0].text[:1] == " ":
-            bare = word[0].text.lstrip(" ")
-            size -= len(word[0].text) - len(bare)
-            word[0] = word[0]._replace(text=bare, width=word[0].width - len(word[0].text) + len(bare))
+            first, bare = word[0], word[0].text.lstrip(" ")
+            spaces = len(first.text) - len(bare)
+            word[0] = Span(first.position, bare, first.width - spaces, first.part)
+            size -= spaces
         if size <= self.width - self.used:
             self.line += word
             self.used += size
@@ -153,7 +156,7 @@ class _Page:
                 size = span.width if whole else cell_len(text)
                 if self.used and self.used + size > self.width:
                     self.begin(Start(position, part, cuts, word=False, soft=True))
-                self.line.append(span._replace(text=text, width=size))
+                self.line.append(Span(position, text, size, span.part))
                 self.used += size
                 cuts += 1
 

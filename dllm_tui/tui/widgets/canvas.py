@@ -151,11 +151,10 @@ class Canvas(Widget):
         return segments
 
     def _style(self, span: Span) -> Style:
-        position, _, _, part = span
-        shown = self.flow.looks[position]
-        if part:
+        shown = self.flow.looks[span.position]
+        if span.part:
             tint, kind = divmod(shown, look.LOOKS)
-            if part is Part.MARK:
+            if span.part is Part.MARK:
                 kind = look.MARK if look.SETTLED <= kind < look.FRESH else kind
             else:
                 kind = look.MASK if kind < look.SETTLED else look.BLANK
