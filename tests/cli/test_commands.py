@@ -208,6 +208,31 @@ def test_models_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "config.json" in err
 
 
+def test_bench_prints_its_figures(monkeypatch: pytest.MonkeyPatch):
+    from dllm_tui.engine import bench
+
+    speeds = (bench.Speed("transformers, greedy", 64, 2.0, 64, 1.0), bench.Speed("verify", 64, 1.0, 32, 2.0))
+    report = bench.Report(
+        model="smol",
+        device="cpu",
+        dtype="float32",
+        threads=2,
+        load_seconds=3.0,
+        forward_ms={8: 20.0},
+        step_ratio=1.05,
+        speeds=speeds,
+        verify_is_exact=True,
+    )
+    monkeypatch.setattr(bench, "measure", lambda *_, **__: report)
+    code, out, err = run("bench")
+    assert (code, err) == (0, "")
+    assert "smol on cpu, float32, 2 threads" in out
+    assert re.search(r"verify +64\.0 +2\.00 +2\.00×", out)
+    assert "verify gave the very tokens" in out
+    code, out, err = run("bench", "--json")
+    assert json.loads(out) == json.loads(json.dumps(report.to_dict()))
+
+
 def test_doctor_finds_this_machine():
     code, out, _ = run("doctor", "--json")
     found = json.loads(out)
