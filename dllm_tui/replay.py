@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from dllm_tui.events import AnyEvent, Header, KnobChange, ModelInfo, Pieces, RunStart, Turn
 from dllm_tui.knobs import KNOBS, KnobError, Knobs, LiveKnobs
-from dllm_tui.session import HostState, Message, Run, Session, SessionError, Sink
+from dllm_tui.ports import HostState, Message, Run, Sink
+from dllm_tui.session import Session, SessionError
 from dllm_tui.settings import Settings
 from dllm_tui.trace.archive import Archive
 
@@ -13,7 +14,7 @@ LIVE = "Start dllm-chat without replay for that."
 
 
 class ReplayHost:
-    """Stands for the model that answered then. Implements :class:`dllm_tui.session.Host`."""
+    """Stands for the model that answered then. Implements :class:`dllm_tui.ports.Host`."""
 
     def __init__(self) -> None:
         self.state = HostState()

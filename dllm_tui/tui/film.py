@@ -72,40 +72,72 @@ def film(archive: Archive, take: Take, progress: Progress = lambda done: None) -
     Raises:
         ExportError: the size, the times or the theme make no sense.
     """
-    if not all(low <= cells <= high for low, cells, high in zip(SMALLEST, take.size, LARGEST, strict=True)):
-        low, high = (f"{width}x{height}" for width, height in (SMALLEST, LARGEST))
-        raise ExportError(
-            f"A film can't be {take.size[0]}x{take.size[1]}.", f"Choose between {low} and {high}."
-        )
-    themes = theming.load(take.themes_dir).themes
-    if take.theme not in themes:
-        raise ExportError(f"There is no theme {take.theme!r}.", f"There are {', '.join(themes)}.")
-    timeline, course = archive.timeline, course_of(archive, take)
-    start, end = _span(archive, course, take)
+    course = course_of(archive, take)
+    start, end = span_of(archive, course, take)
     seconds = (end - start) / take.speed + HOLD
     if seconds > LONGEST:
         raise ExportError(
-            f"The film would be {seconds / 60:.0f} minutes long.",
+            f"The film would be {seconds / 60:,.0f} minutes long.",
             "Cut it with --from and --to, shorten its idle gaps with --idle, or raise --speed.",
         )
+    markers = tuple(_markers(archive, course, start, end, take.speed))
     schedule = _schedule(course, start, end, take)
-    app, camera = _stage(archive, take, themes[take.theme])
-    titles = (turn.text for turn in archive.turns_at(len(timeline)) if turn.role == "user")
+    return _film(archive, take, schedule, seconds=seconds, markers=markers, progress=progress)
+
+
+def still(archive: Archive, take: Take, step: int | None = None) -> Film:
+    """A film of one frame: a step (counted from 1), or the session's end.
+
+    Raises:
+        ExportError: there is no such step, or the size or the theme make no sense.
+    """
+    timeline = archive.timeline
+    if step is None:
+        count = len(timeline)
+    elif 1 <= step <= len(timeline.moments):
+        count = timeline.moments[step - 1].event + 1
+    else:
+        raise ExportError(f"There is no step {step}.", f"The session has {len(timeline.moments)} steps.")
+    return _film(archive, take, [(0.0, count)])
+
+
+def _film(
+    archive: Archive,
+    take: Take,
+    schedule: list[tuple[float, int]],
+    *,
+    seconds: float = HOLD,
+    markers: tuple[Marker, ...] = (),
+    progress: Progress = lambda done: None,
+) -> Film:
+    if not all(low <= cells <= high for low, cells, high in zip(SMALLEST, take.size, LARGEST, strict=True)):
+        size, low, high = (f"{width}x{height}" for width, height in (take.size, SMALLEST, LARGEST))
+        raise ExportError(f"A film can't be {size}.", f"Choose between {low} and {high}.")
+    themes = theming.load(take.themes_dir).themes
+    if take.theme not in themes:
+        raise ExportError(f"There is no theme {take.theme!r}.", f"There are {', '.join(themes)}.")
+    app = _stage(archive, take)
+    camera = Camera(app, themes[take.theme])
+    prompts = (turn.text for turn in archive.turns_at(len(archive)) if turn.role == "user")
     return Film(
         width=take.size[0],
         height=take.size[1],
         seconds=seconds,
         shots=_shots(app, camera, take.size, schedule, progress),
-        title=chats.title(next(titles, "")) or "dllm-chat",
+        title=chats.title(next(prompts, "")) or "dllm-chat",
         foreground=camera.foreground,
         background=camera.background,
         palette=camera.palette,
-        markers=tuple(_markers(archive, course, start, end, take.speed)),
+        markers=markers,
     )
 
 
-def _span(archive: Archive, course: Course, take: Take) -> tuple[float, float]:
-    """Where on its course the film begins and ends."""
+def span_of(archive: Archive, course: Course, take: Take) -> tuple[float, float]:
+    """Where on its course a show begins and ends.
+
+    Raises:
+        ExportError: the session has nothing there.
+    """
     timeline = archive.timeline
     last = timeline.duration if take.end is None else min(take.end, timeline.duration)
     if not 0 <= take.start <= last:
@@ -144,16 +176,15 @@ def _markers(archive: Archive, course: Course, start: float, end: float, speed: 
             yield Marker((course.times[event] - start) / speed, label)
 
 
-def _stage(archive: Archive, take: Take, theme: theming.Theme) -> tuple[Stage, Camera]:
-    settings = Settings(theme=take.theme, animation=False)
-    # what the person's own terminal can't do has no part in a film
+def _stage(archive: Archive, take: Take) -> Stage:
+    """The app, as it is on a terminal that can do everything, whatever the person's own can do."""
     colourless = os.environ.pop("NO_COLOR", None)
     try:
-        app = Stage(archive, settings, themes_dir=take.themes_dir, environment={})
+        settings = Settings(theme=take.theme, animation=False)
+        return Stage(archive, settings, themes_dir=take.themes_dir, environment={})
     finally:
         if colourless is not None:
             os.environ["NO_COLOR"] = colourless
-    return app, Camera(app, theme)
 
 
 def _shots(

@@ -3,8 +3,8 @@
 from typing import Any
 
 from dllm_tui.events import Header, KnobChange, RunStart, Turn
+from dllm_tui.ports import Run
 from dllm_tui.replay import ReplaySession
-from dllm_tui.session import Run
 from dllm_tui.settings import Settings
 from dllm_tui.trace.archive import Archive
 from dllm_tui.tui.app import ChatApp
