@@ -26,7 +26,7 @@ from dllm_tui.events import (
     Step,
 )
 from dllm_tui.knobs import Knobs, LiveKnobs
-from dllm_tui.session import HostState, Message, Run, Sink
+from dllm_tui.ports import HostState, Message, Run, Sink
 
 STOP = 0
 ANSWER = (

@@ -17,7 +17,8 @@ from dllm_tui import theming
 from dllm_tui.errors import DllmError
 from dllm_tui.events import Done, Error, KnobChange
 from dllm_tui.knobs import POLICIES, PRESETS, KnobError
-from dllm_tui.session import HostState, Run, Session
+from dllm_tui.ports import HostState, Run
+from dllm_tui.session import Session
 from dllm_tui.settings import Settings
 from dllm_tui.trace.chats import Chat
 from dllm_tui.tui.actions import ACTIONS, Situation, bindings, key_text, resolve_keymap
@@ -81,7 +82,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self._shown: list[str] = []
         """Roles of what the conversation shows, in order."""
         self._interrupted = 0.0
-        self._chat = ChatScreen(self.palette(), self.marks, self._complete)
+        self._chat = ChatScreen(self.palette(), self.pen(), self._complete)
         self._poll_timer: Timer | None = None
 
     # -- start
@@ -206,7 +207,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
             first = text.splitlines()[0][:40]
             when = "after this answer" if self.running else "when the model is ready"
             prompt.border_subtitle = Content(
-                f"will be sent {when}: {first}{self.marks.dots * (first != text)}"
+                f"will be sent {when}: {first}{self._chat.panel.pen.marks.dots * (first != text)}"
             )
         else:
             prompt.border_subtitle = ""
@@ -394,7 +395,9 @@ class ChatApp(BaseApp, inherit_bindings=False):
         else:
             ago = "just now"
         messages = f"{chat.turns} message{'s' * (chat.turns != 1)}"
-        return f" {self.marks.dot} ".join(part for part in (messages, ago, chat.model) if part)
+        return f" {self._chat.panel.pen.marks.dot} ".join(
+            part for part in (messages, ago, chat.model) if part
+        )
 
     def _resume(self, chat: str | None) -> None:
         if chat is None:
@@ -529,10 +532,10 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self._chat.show_side(wanted=True)
         self._chat.panel.focus_first()
 
-    def action_more_knobs(self) -> None:
+    async def action_more_knobs(self) -> None:
         """Show or hide the further knobs."""
         self._chat.show_side(wanted=True)
-        self._chat.panel.toggle_further()
+        await self._chat.panel.toggle_further()
 
     # -- actions: view
 
@@ -567,7 +570,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
 
     def _swatch(self, theme: theming.Theme) -> Content:
         """The ramp of a theme, and its name."""
-        colours = [(self.marks.bars[-1] * 2, colour) for colour in theme.ramp]
+        colours = [(self._chat.panel.pen.marks.bars[-1] * 2, colour) for colour in theme.ramp]
         return Content.assemble(*colours, (f"   {theme.name}", "$muted"))
 
     def _theme_chosen(self, name: str | None) -> None:
@@ -591,7 +594,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
 
     def theme_changed(self) -> None:
         """Draw the canvases anew."""
-        self._chat.conversation.palette = self._chat.legend.palette = self.palette()
+        self._chat.draw_with(self.palette(), self.pen())
 
     # -- actions: program
 

@@ -12,8 +12,9 @@ from textual.app import App
 
 from dllm_tui import theming
 from dllm_tui.settings import Settings
-from dllm_tui.tui import cells, clipboard, marks
+from dllm_tui.tui import cells, clipboard
 from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.pen import Pen
 from dllm_tui.tui.stderr import guarded
 from dllm_tui.tui.themes import textual_theme
 
@@ -51,7 +52,6 @@ class BaseApp(App[None], inherit_bindings=False):
         self.settings = settings
         self.plain = settings.plain
         self.colourless = colourless or settings.plain
-        self.marks = marks.ASCII if settings.plain else marks.UNICODE
         self.crash = ""
         """The traceback of the fault that ended the app, if one did."""
         self._themes_dir = themes_dir
@@ -81,11 +81,18 @@ class BaseApp(App[None], inherit_bindings=False):
         """Our variables, for style sheets that are read before a theme is in force."""
         return textual_theme(self.themes.themes[theming.DEFAULT]).variables
 
-    def palette(self, name: str = "") -> Palette:
-        """What canvases are drawn with in a theme; the one in force by default."""
-        theme = self.themes.themes.get(name or self.theme) or self.themes.themes[theming.DEFAULT]
+    @property
+    def _colours(self) -> theming.Theme:
+        return self.themes.themes.get(self.theme) or self.themes.themes[theming.DEFAULT]
+
+    def palette(self) -> Palette:
+        """What canvases are drawn with, in the theme in force."""
         glyphs = cells.ASCII if self.plain else cells.UNICODE
-        return Palette.of(theme, plain=self.colourless, glyphs=glyphs)
+        return Palette.of(self._colours, plain=self.colourless, glyphs=glyphs)
+
+    def pen(self) -> Pen:
+        """What everything else is drawn with."""
+        return Pen.of(self._colours, plain=self.plain, colourless=self.colourless)
 
     def use_theme(self, name: str) -> None:
         """Put a theme in force; an unknown name takes the default."""

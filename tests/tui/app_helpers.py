@@ -7,12 +7,16 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widget import Widget
 
+from dllm_tui import theming
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
 from dllm_tui.tui.app import ChatApp
 from dllm_tui.tui.choice import Choice
+from dllm_tui.tui.pen import Pen
 from tests.fakes import FakeHost
 
+PEN = Pen.of(theming.shipped()[theming.DEFAULT])
+ASCII_PEN = Pen.of(theming.shipped()[theming.DEFAULT], plain=True)
 MODELS = (Choice("smol", "smol", "ready"), Choice("org/other", "Other", "downloads 3 GB"))
 ENVIRONMENT = {"TERM": "xterm-256color"}
 

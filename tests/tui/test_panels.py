@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
-from dllm_tui.session import HostState
-from dllm_tui.tui.marks import ASCII, UNICODE
+from dllm_tui.ports import HostState
+from dllm_tui.tui.marks import UNICODE
 from dllm_tui.tui.metrics import Reading
 from dllm_tui.tui.widgets.footer import Item, fitting
 from dllm_tui.tui.widgets.meters import Meters, bars, duration
 from dllm_tui.tui.widgets.status import StatusLine
 from tests.fakes import MODEL
-from tests.tui.app_helpers import said
+from tests.tui.app_helpers import ASCII_PEN, PEN, said
 
 
 def test_a_chart_by_hand():
@@ -61,7 +61,7 @@ READING = Reading(
 
 
 async def test_meters_name_what_they_count():
-    app = Board(Meters())
+    app = Board(Meters(PEN))
     async with app.run_test(size=(40, 14)) as pilot:
         app.widget.reading = READING
         await pilot.pause()
@@ -81,7 +81,7 @@ async def test_meters_name_what_they_count():
 
 
 async def test_meters_without_a_run_show_no_numbers():
-    app = Board(Meters())
+    app = Board(Meters(PEN))
     async with app.run_test(size=(40, 14)) as pilot:
         await pilot.pause()
         assert not any(character.isdigit() for character in said(app.widget))
@@ -89,7 +89,7 @@ async def test_meters_without_a_run_show_no_numbers():
 
 @pytest.mark.parametrize(("width", "height"), [(40, 3), (20, 5), (8, 12), (3, 2), (100, 30)])
 async def test_meters_fit_any_room(width, height):
-    app = Board(Meters(marks=ASCII))
+    app = Board(Meters(ASCII_PEN))
     async with app.run_test(size=(width, height)) as pilot:
         app.widget.reading = READING
         app.widget.styles.height = height
@@ -110,7 +110,7 @@ async def test_meters_fit_any_room(width, height):
 )
 @pytest.mark.parametrize("width", [20, 45, 80, 120])
 async def test_the_status_line_says_what_goes_on_at_any_width(state, text, width):
-    app = Board(StatusLine())
+    app = Board(StatusLine(PEN))
     async with app.run_test(size=(width, 3)) as pilot:
         app.widget.state = state
         await pilot.pause()

@@ -9,10 +9,10 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from dllm_tui.knobs import KNOBS
-from dllm_tui.tui.marks import ASCII
+from dllm_tui.tui.pen import Pen
 from dllm_tui.tui.widgets.knob import Turned
 from dllm_tui.tui.widgets.slider import Slider, place, stepped
-from tests.tui.app_helpers import said
+from tests.tui.app_helpers import ASCII_PEN, PEN, said
 
 SNAPS = st.lists(st.integers(0, 1000), min_size=2, max_size=20, unique=True).map(lambda x: tuple(sorted(x)))
 
@@ -50,9 +50,9 @@ class Board(App[None]):
 
     CSS = "Slider { width: 40; height: 2; }"
 
-    def __init__(self, name: str, **more) -> None:
+    def __init__(self, name: str, pen: Pen = PEN) -> None:
         super().__init__()
-        self.slider = Slider(KNOBS[name], **more)
+        self.slider = Slider(pen, KNOBS[name])
         self.asked: list[object] = []
 
     def compose(self) -> ComposeResult:
@@ -157,7 +157,7 @@ async def test_a_knob_the_model_lacks_can_not_be_turned():
 
 
 async def test_ascii():
-    app = Board("steps", marks=ASCII)
+    app = Board("steps", pen=ASCII_PEN)
     async with app.run_test(size=(60, 4)) as pilot:
         await pilot.pause()
         line = said(app.slider).splitlines()[0]

@@ -10,8 +10,8 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from dllm_tui.tui.commands import Completion
-from dllm_tui.tui.marks import Marks
 from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.pen import Drawn, Pen
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.footer import FooterLine
 from dllm_tui.tui.widgets.knobs import KnobPanel
@@ -24,6 +24,8 @@ from dllm_tui.tui.widgets.welcome import Welcome
 SMALLEST = (40, 10)
 """Columns and rows below which nothing useful fits."""
 
+NARROW = 76
+"""Columns below which conversation and side panel don't fit beside each other."""
 WIDE = 100
 """Columns from which the side panel is shown unasked."""
 FLAT = 16
@@ -37,25 +39,23 @@ class ChatScreen(Screen[None]):
 
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 – Textual declares it so
         (0, "-narrow"),
-        (76, "-middle"),
-        (100, "-wide"),
+        (NARROW, "-middle"),
+        (WIDE, "-wide"),
         (160, "-vast"),
     ]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
     AUTO_FOCUS = "#prompt"
 
-    def __init__(
-        self, palette: Palette, marks: Marks, complete: Callable[[str], Sequence[Completion]]
-    ) -> None:
+    def __init__(self, palette: Palette, pen: Pen, complete: Callable[[str], Sequence[Completion]]) -> None:
         super().__init__()
-        self.status = StatusLine(marks=marks)
+        self.status = StatusLine(pen)
         self.welcome = Welcome()
         self.conversation = Conversation(palette, id="conversation")
         self.legend = Legend(palette, id="legend")
-        self.panel = KnobPanel(marks=marks)
-        self.meters = Meters(marks=marks)
+        self.panel = KnobPanel(pen)
+        self.meters = Meters(pen)
         self.composer = Composer(complete)
-        self.footer = FooterLine()
+        self.footer = FooterLine(pen)
         self._about = ""
         self._panel_wanted: bool | None = None
         """What a person asked for; ``None`` leaves it to the width."""
@@ -104,13 +104,21 @@ class ChatScreen(Screen[None]):
         """Fit the parts to the new size."""
         self._arrange(event.size.width, event.size.height)
 
+    def draw_with(self, palette: Palette, pen: Pen) -> None:
+        """Take another theme's colours."""
+        self.conversation.palette = self.legend.palette = palette
+        self.panel.pen = pen
+        for widget in self.query(Drawn):
+            widget.pen = pen
+
     def _arrange(self, width: int, height: int) -> None:
+        # displays are set one by one: a class of the screen would have all rules matched anew
         shown = width >= WIDE if self._panel_wanted is None else self._panel_wanted
         self.query_one("#side").display = shown
-        self.set_class(shown, "-side")
+        self.query_one("#talk").display = not (shown and width < NARROW)
+        self.legend.display = self.meters.display = height >= FLAT
         # the numbers keep a place below the knobs, however many of those are shown
         self.panel.styles.max_height = max(height - METERS - 6, 3)
-        self.set_class(height < FLAT, "-flat")
         small = width < SMALLEST[0] or height < SMALLEST[1]
         self.set_class(small, "-too-small")
         if small:

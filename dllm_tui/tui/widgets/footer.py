@@ -1,14 +1,15 @@
 """The line at the bottom: the keys that make sense now, as many as fit. A click does what the key does."""
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
+
+from dllm_tui.tui.pen import Drawn, Pen
 
 GAP = 2
 
@@ -34,26 +35,21 @@ def fitting(items: Sequence[Item], width: int) -> list[Item]:
     return kept
 
 
-class FooterLine(Widget):
+class FooterLine(Drawn):
     """Draws :attr:`items`."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"footer--key", "footer--word"}
 
     items: reactive[tuple[Item, ...]] = reactive[tuple[Item, ...]](())
 
-    def __init__(self) -> None:
-        super().__init__(id="footer")
+    def __init__(self, pen: Pen) -> None:
+        super().__init__(pen, id="footer")
 
     def render_line(self, y: int) -> Strip:
         """Keys and words by turns."""
-        key, word = (
-            self.get_component_rich_style("footer--key"),
-            self.get_component_rich_style("footer--word"),
-        )
         segments: list[Segment] = []
         for item in fitting(self.items, self.size.width):
-            segments += [Segment(item.key, key), Segment(f" {item.word}" + " " * GAP, word)]
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+            segments.append(Segment(item.key, self.pen.bold))
+            segments.append(Segment(f" {item.word}" + " " * GAP, self.pen.muted))
+        return self.finish(Strip(segments))
 
     async def on_click(self, event: events.Click) -> None:
         """Do what is under the mouse."""

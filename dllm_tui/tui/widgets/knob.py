@@ -5,11 +5,10 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from dllm_tui.knobs import Knob, Value
 from dllm_tui.tui.actions import bindings
-from dllm_tui.tui.marks import UNICODE, Marks
+from dllm_tui.tui.pen import Drawn, Pen
 
 LABEL_WIDTH = 12
 FAR = 3
@@ -27,7 +26,7 @@ class Turned(Message):
         self.value = value
 
 
-class Turnable(Widget, can_focus=True):
+class Turnable(Drawn, can_focus=True):
     """Something in the knob panel that arrows turn. Up and down go to its neighbours."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("knob")
@@ -82,11 +81,10 @@ class KnobWidget(Turnable):
     reason: reactive[str] = reactive("")
     """Why the model doesn't have this knob; it can't be turned then."""
 
-    def __init__(self, knob: Knob, *, marks: Marks = UNICODE) -> None:
-        super().__init__(id=f"knob-{knob.name}", classes="knob")
+    def __init__(self, pen: Pen, knob: Knob) -> None:
+        super().__init__(pen, id=f"knob-{knob.name}", classes="knob")
         self.knob = knob
         self.default = knob.default
-        self.marks = marks
         self.tooltip = knob.help
 
     def watch_reason(self, reason: str) -> None:
@@ -109,4 +107,4 @@ class KnobWidget(Turnable):
     @property
     def pending(self) -> str:
         """What is said of a turn that isn't in force yet."""
-        return f"{self.marks.turned} from the next {self.knob.holds}"
+        return f"{self.pen.marks.turned} from the next {self.knob.holds}"

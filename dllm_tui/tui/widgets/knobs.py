@@ -1,9 +1,10 @@
 """The knob panel: sliders, the policy, presets, and what each does at its present value."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
@@ -16,6 +17,7 @@ from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, Knob, Knobs, Value
 from dllm_tui.tui.commands import FIRST_KNOBS
 from dllm_tui.tui.marks import UNICODE, Marks
 from dllm_tui.tui.metrics import Effects
+from dllm_tui.tui.pen import Pen
 from dllm_tui.tui.widgets.knob import LABEL_WIDTH, KnobWidget, Turnable, Turned
 from dllm_tui.tui.widgets.slider import Slider, value_text
 
@@ -50,13 +52,6 @@ def hint(name: str, knobs: Knobs, effects: Effects, marks: Marks = UNICODE) -> s
 class Selector(KnobWidget):
     """A knob with a few named values: arrows go through them, Enter or a click opens the list."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "slider--label",
-        "selector--value",
-        "slider--turned",
-        "slider--hint",
-    }
-
     value: reactive[str] = reactive("")
     choices: reactive[tuple[str, ...]] = reactive[tuple[str, ...]](())
 
@@ -67,8 +62,8 @@ class Selector(KnobWidget):
             super().__init__()
             self.selector = selector
 
-    def __init__(self, knob: Knob, *, marks: Marks = UNICODE) -> None:
-        super().__init__(knob, marks=marks)
+    def __init__(self, pen: Pen, knob: Knob) -> None:
+        super().__init__(pen, knob)
         self.add_class("selector")
         self.set_reactive(Selector.choices, knob.choices)
 
@@ -99,22 +94,24 @@ class Selector(KnobWidget):
     def render_line(self, y: int) -> Strip:
         """Name and value."""
         if y:
-            return Strip.blank(self.size.width, self.rich_style)
-        name = "slider--hint" if self.reason else "slider--turned" if self.turned else "selector--value"
-        text = self.reason or f"{self.value} {self.marks.opens}"
-        segments = [
-            Segment(self.knob.label.ljust(LABEL_WIDTH), self.get_component_rich_style("slider--label")),
-            Segment(text, self.get_component_rich_style(name)),
-        ]
+            return self.finish(Strip([]))
+        pen = self.pen
+        focused = Style(bold=True) + pen.accent
+        label = pen.muted if self.reason else focused if self.has_focus else pen.text
+        segments = [Segment(self.knob.label.ljust(LABEL_WIDTH), label)]
+        if self.reason:
+            segments.append(Segment(self.reason, pen.muted))
+        else:
+            value = pen.turned if self.turned else pen.accent
+            value += Style(reverse=True, bold=True) if self.has_focus else Style()
+            segments.append(Segment(f"{self.value} {pen.marks.opens}", value))
         if self.turned:
-            segments.append(Segment(f"  {self.pending}", self.get_component_rich_style("slider--turned")))
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+            segments.append(Segment(f"  {self.pending}", pen.turned))
+        return self.finish(Strip(segments))
 
 
 class Presets(Turnable):
     """The presets beside each other; the one in force is lit."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"presets--on", "presets--off"}
 
     current: reactive[str | None] = reactive[str | None](None)
 
@@ -141,32 +138,28 @@ class Presets(Turnable):
 
     def render_line(self, y: int) -> Strip:
         """All of them in a row."""
-        if y:
-            return Strip.blank(self.size.width, self.rich_style)
+        pen = self.pen
         segments: list[Segment] = []
-        for name in PRESETS:
-            style = "presets--on" if name == self.current else "presets--off"
-            # brackets tell the lit one where there is no colour
-            text = f"[{name}]" if name == self.current and self.app.no_color else f" {name} "
-            segments += [
-                Segment(text, self.get_component_rich_style(style)),
-                Segment(" " * PRESET_GAP, self.rich_style),
-            ]
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+        for name in PRESETS if y == 0 else ():
+            style = pen.lit if name == self.current else pen.chip
+            style += Style(underline=self.has_focus and name == self.current)
+            segments += [Segment(f" {name} ", style), Segment(" " * PRESET_GAP)]
+        return self.finish(Strip(segments))
 
 
 class More(Turnable):
     """Shows or hides the further knobs."""
 
-    open: reactive[bool] = reactive(False, layout=True)
+    open: reactive[bool] = reactive(False)
 
-    def __init__(self, marks: Marks = UNICODE) -> None:
-        super().__init__(id="more")
-        self.marks = marks
+    def __init__(self, pen: Pen) -> None:
+        super().__init__(pen, id="more")
 
-    def render(self) -> str:
+    def render_line(self, y: int) -> Strip:
         """What pressing it does."""
-        return "fewer knobs" if self.open else f"more{self.marks.dots}"
+        text = "fewer knobs" if self.open else f"more{self.pen.marks.dots}"
+        style = Style(bold=True) + self.pen.accent if self.has_focus else self.pen.muted
+        return self.finish(Strip([Segment(text, style)] if y == 0 else []))
 
     async def action_accept(self) -> None:
         """Toggle."""
@@ -180,21 +173,22 @@ class More(Turnable):
 class KnobPanel(VerticalScroll, can_focus=False):
     """Every knob. Shows what :meth:`show` is given; turning posts :class:`Turned`."""
 
-    def __init__(self, *, marks: Marks = UNICODE) -> None:
+    def __init__(self, pen: Pen) -> None:
         super().__init__(id="knobs")
-        self.marks = marks
         self.border_title = "knobs"
+        self.pen = pen
+        self._model = ModelInfo(id="", family="")
+        self._defaults = Knobs()
+        self._showing: Callable[[KnobWidget], None] = _nothing
 
     def compose(self) -> ComposeResult:
-        """The usual knobs, presets, and the further knobs out of sight."""
+        """The usual knobs, presets, and what brings the further knobs."""
         yield from (self._widget(KNOBS[name]) for name in FIRST_KNOBS)
-        yield Presets()
-        yield More(self.marks)
-        with Vertical(id="further"):
-            yield from (self._widget(knob) for knob in KNOBS.values() if knob.name not in FIRST_KNOBS)
+        yield Presets(self.pen)
+        yield More(self.pen)
 
     def _widget(self, knob: Knob) -> KnobWidget:
-        return Selector(knob, marks=self.marks) if knob.choices else Slider(knob, marks=self.marks)
+        return Selector(self.pen, knob) if knob.choices else Slider(self.pen, knob)
 
     @property
     def all(self) -> Iterable[KnobWidget]:
@@ -203,34 +197,56 @@ class KnobPanel(VerticalScroll, can_focus=False):
 
     def use_model(self, model: ModelInfo, defaults: Knobs) -> None:
         """Take a model's defaults and policies, and say which knobs it doesn't have."""
+        self._model, self._defaults = model, defaults
         for widget in self.all:
-            widget.default = getattr(defaults, widget.knob.name)
-            widget.reason = model.fixed_knobs.get(widget.knob.name, "")
-        self.query_one("#knob-policy", Selector).choices = model.policies or tuple(POLICIES)
+            self._fit(widget)
+
+    def _fit(self, widget: KnobWidget) -> None:
+        name = widget.knob.name
+        widget.default = getattr(self._defaults, name)
+        widget.reason = self._model.fixed_knobs.get(name, "")
+        if isinstance(widget, Selector) and name == "policy":
+            widget.choices = self._model.policies or tuple(POLICIES)
 
     def show(self, knobs: Knobs, effects: Effects) -> None:
         """Show a setting."""
-        for widget in self.all:
+
+        def showing(widget: KnobWidget) -> None:
             name = widget.knob.name
-            widget.show(getattr(knobs, name), hint(name, knobs, effects, self.marks))
+            widget.show(getattr(knobs, name), hint(name, knobs, effects, self.pen.marks))
+
+        self._showing = showing
+        for widget in self.all:
+            showing(widget)
         self.query_one(Presets).current = knobs.preset
 
     def mark(self, names: Iterable[str], *, turned: bool) -> None:
         """Mark knobs as turned and not yet in force, or take the mark off."""
-        for name in names:
-            self.query_one(f"#knob-{name}", KnobWidget).turned = turned
+        for widget in self.all:
+            if widget.knob.name in names:
+                widget.turned = turned
 
     def settle(self) -> None:
         """Take every mark off."""
         for widget in self.all:
             widget.turned = False
 
-    def toggle_further(self) -> None:
-        """Show or hide the further knobs."""
+    async def toggle_further(self) -> None:
+        """Show or hide the further knobs; they are made when they are first wanted."""
         more = self.query_one(More)
         more.open = not more.open
-        self.set_class(more.open, "-open")
+        if more.open and not self.query("#further"):
+            knobs = [self._widget(knob) for knob in KNOBS.values() if knob.name not in FIRST_KNOBS]
+            await self.mount(Vertical(*knobs, id="further"))
+            for widget in knobs:
+                self._fit(widget)
+                self._showing(widget)
+        self.query_one("#further").display = more.open
 
     def focus_first(self) -> None:
         """Move the focus to the first knob that can be turned."""
         next(widget for widget in self.query(Turnable) if widget.focusable).focus()
+
+
+def _nothing(_: KnobWidget) -> None:
+    """Nothing is to be shown yet."""

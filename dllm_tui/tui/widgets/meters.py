@@ -1,19 +1,16 @@
 """The numbers of a run while it goes on, and as they stood at its end."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.reactive import reactive
 from textual.strip import Strip
-from textual.widget import Widget
 
-from dllm_tui.theming import RAMP_STEPS
-from dllm_tui.tui.marks import UNICODE, Marks
 from dllm_tui.tui.metrics import Reading
 from dllm_tui.tui.palette import ramp_step
+from dllm_tui.tui.pen import Drawn, Pen
 
 REASONS = {
     "stop": "",
@@ -54,22 +51,13 @@ def duration(seconds: float) -> tuple[str, str]:
     return (f"{milliseconds:.0f}" if milliseconds >= 10 else f"{milliseconds:.1f}"), "ms"
 
 
-class Meters(Widget):
+class Meters(Drawn):
     """Draws a :class:`~dllm_tui.tui.metrics.Reading`, line by line."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "meters--label",
-        "meters--value",
-        "meters--bar",
-        "meters--level",
-        *(f"meters--ramp-{step}" for step in range(RAMP_STEPS)),
-    }
 
     reading: reactive[Reading | None] = reactive[Reading | None](None)
 
-    def __init__(self, *, marks: Marks = UNICODE) -> None:
-        super().__init__(id="meters")
-        self.marks = marks
+    def __init__(self, pen: Pen) -> None:
+        super().__init__(pen, id="meters")
         self.border_title = "now"
         self._lines: list[Strip] = []
 
@@ -86,9 +74,7 @@ class Meters(Widget):
 
     def render_line(self, y: int) -> Strip:
         """One of the lines laid out."""
-        if y >= len(self._lines):
-            return Strip.blank(self.size.width, self.rich_style)
-        return self._lines[y].adjust_cell_length(self.size.width, self.rich_style)
+        return self.finish(self._lines[y] if y < len(self._lines) else Strip([]))
 
     def _layout(self) -> list[Strip]:
         reading, width, height = self.reading, self.size.width, self.size.height
@@ -97,7 +83,7 @@ class Meters(Widget):
             return lines
         room = height - len(lines)
         if room >= 4:
-            gap = [Strip.blank(width, self.rich_style)] if room >= 5 else []
+            gap = [Strip([])] if room >= 5 else []
             rows = 1 if room < 8 else 2 if room < 11 else 3
             lines += (
                 gap
@@ -108,7 +94,7 @@ class Meters(Widget):
         return lines
 
     def _numbers(self, reading: Reading, *, known: bool) -> list[Strip]:
-        none = self.marks.dot
+        none = self.pen.marks.dot
         time, unit = duration(reading.seconds_per_forward) if reading.seconds_per_forward else (none, "ms")
         step = f"{reading.step}/{reading.steps}" if known and reading.steps else none
         return [
@@ -131,8 +117,8 @@ class Meters(Widget):
     def _line(self, *parts: str) -> Strip:
         """Values and labels by turns, a value first."""
         value, label = (
-            self.get_component_rich_style("meters--value"),
-            self.get_component_rich_style("meters--label"),
+            self.pen.bold,
+            self.pen.muted,
         )
         return Strip(
             [Segment(part, label if index % 2 else value) for index, part in enumerate(parts) if part]
@@ -140,21 +126,21 @@ class Meters(Widget):
 
     def _gains(self, reading: Reading, width: int, rows: int) -> list[Strip]:
         shown = reading.per_forward[-width:]
-        style = self.get_component_rich_style("meters--bar")
-        chart = bars(shown, max([*shown, 1]), rows, self.marks.bars)
+        style = self.pen.accent
+        chart = bars(shown, max([*shown, 1]), rows, self.pen.marks.bars)
         peak = f"  at most {max(shown)}" if shown else ""
         return [self._line("", "tokens per forward" + peak), *(Strip([Segment(row, style)]) for row in chart)]
 
     def _confidence(self, reading: Reading, width: int, rows: int) -> list[Strip]:
-        level = self.get_component_rich_style("meters--level")
-        label = self.get_component_rich_style("meters--label")
+        level = self.pen.turned
+        label = self.pen.muted
         shown = reading.lowest[-width:]
-        styles = [self.get_component_rich_style(f"meters--ramp-{ramp_step(value)}") for value in shown]
-        chart = bars(shown, 1.0, rows, self.marks.bars)
+        styles = [self.pen.ramp[ramp_step(value)] for value in shown]
+        chart = bars(shown, 1.0, rows, self.pen.marks.bars)
         mark = rows - 1 - min(int(reading.threshold * rows), rows - 1)
         title = [
             Segment("lowest confidence taken  ", label),
-            Segment(f"{self.marks.level * 2} {reading.threshold:.2f}", level),
+            Segment(f"{self.pen.marks.level * 2} {reading.threshold:.2f}", level),
         ]
         return [
             Strip(title),
@@ -166,9 +152,9 @@ class Meters(Widget):
 
     def _row(self, row: str, styles: Sequence[Style], width: int, level: Style | None) -> Strip:
         segments = [
-            Segment(self.marks.level, level) if sign == " " and level else Segment(sign, style)
+            Segment(self.pen.marks.level, level) if sign == " " and level else Segment(sign, style)
             for sign, style in zip(row, styles, strict=True)
         ]
         if level:
-            segments.append(Segment(self.marks.level * (width - len(row)), level))
+            segments.append(Segment(self.pen.marks.level * (width - len(row)), level))
         return Strip(segments, sum(cell_len(segment.text) for segment in segments))

@@ -1,7 +1,6 @@
 """A knob as a slider in two rows: name, bar and value, and below them what it does."""
 
 from bisect import bisect_left
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -39,18 +38,6 @@ def stepped(value: float, snaps: tuple[float, ...], by: int) -> float:
 
 class Slider(KnobWidget):
     """Turns one numeric knob, by mouse, keys, or a typed number."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "slider--label",
-        "slider--filled",
-        "slider--empty",
-        "slider--thumb",
-        "slider--value",
-        "slider--typed",
-        "slider--hint",
-        "slider--turned",
-        "slider--problem",
-    }
 
     value: reactive[Value] = reactive[Value](None)
     hint: reactive[str] = reactive("")
@@ -159,40 +146,45 @@ class Slider(KnobWidget):
     def render_line(self, y: int) -> Strip:
         """The bar, and below it the hint."""
         if y == 0:
-            return self._bar_line()
-        text, name = self.hint, "slider--hint"
+            return self.finish(Strip(self._bar_line()))
+        pen = self.pen
+        text, style = self.hint, pen.muted
         if self.problem:
-            text, name = self.problem, "slider--problem"
+            text, style = self.problem, pen.error
         elif self.reason:
             text = self.reason
         elif self.turned:
-            text, name = self.pending, "slider--turned"
-        style = self.get_component_rich_style(name)
-        return Strip([Segment(text.rjust(self.size.width), style)]).adjust_cell_length(
-            self.size.width, self.rich_style
+            text, style = self.pending, pen.turned
+        return self.finish(Strip([Segment(text.rjust(self.size.width), style)]))
+
+    def _bar_line(self) -> list[Segment]:
+        pen = self.pen
+        focused = Style(bold=True) + pen.accent
+        label = Segment(
+            self.knob.label.ljust(LABEL_WIDTH), self._faint(focused if self.has_focus else pen.text)
         )
+        if self.typed:
+            value = Segment(f"{self.typed}_".rjust(VALUE_WIDTH), focused)
+        else:
+            # where there is no room for the hint, the mark stands before the value
+            lead = f"{pen.marks.turned} " if self.turned and self.size.height == 1 else ""
+            style = pen.turned if self.turned else self._faint(pen.bold)
+            value = Segment((lead + value_text(self.value)).rjust(VALUE_WIDTH), style)
+        return [label, *self._bar(), value]
 
-    def _bar_line(self) -> Strip:
-        style = {name: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
-        value, marks = self.value, self.marks
-        shown = self.typed + "_" if self.typed else value_text(value)
-        segments = [Segment(self.knob.label.ljust(LABEL_WIDTH), style["slider--label"])]
-        segments += self._bar(style)
-        name = "slider--typed" if self.typed else "slider--turned" if self.turned else "slider--value"
-        lead = f"{marks.turned} " if self.turned and self.size.height == 1 and not self.typed else ""
-        segments.append(Segment((lead + shown).rjust(VALUE_WIDTH), style[name]))
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
-
-    def _bar(self, style: dict[str, Style]) -> list[Segment]:
-        width, marks = self._bar_width, self.marks
+    def _bar(self) -> list[Segment]:
+        width, pen = self._bar_width, self.pen
         if width < 2 or self.reason or not self.knob.snaps or not isinstance(self.value, int | float):
-            return [Segment(" " * width, self.rich_style)]
+            return [Segment(" " * width)]
         thumb = round(place(self.value, self.knob.snaps) * (width - 1))
         return [
-            Segment(marks.filled * thumb, style["slider--filled"]),
-            Segment(marks.thumb, style["slider--thumb"]),
-            Segment(marks.empty * (width - thumb - 1), style["slider--empty"]),
+            Segment(pen.marks.filled * thumb, pen.accent),
+            Segment(pen.marks.thumb, pen.bold if self.has_focus else pen.accent),
+            Segment(pen.marks.empty * (width - thumb - 1), pen.frame),
         ]
+
+    def _faint(self, style: Style) -> Style:
+        return self.pen.muted if self.reason else style
 
 
 def value_text(value: Value) -> str:

@@ -4,7 +4,7 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Static
 
-from dllm_tui.session import HostState
+from dllm_tui.ports import HostState
 
 ABOUT = (
     "A diffusion model doesn't type. It starts from a block of masks and fills all of them in parallel, "
