@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from dllm_tui import store
@@ -135,8 +134,16 @@ def test_a_damaged_copy_is_fetched_again(artifact: Artifact, on_index: Served, d
     assert fetch(artifact).read_bytes() == CONTENT
 
 
-def test_interrupted_by_progress(artifact: Artifact, on_index: Served):
+def test_interrupted_by_progress(artifact: Artifact, on_index: Served, monkeypatch: pytest.MonkeyPatch):
     """Ctrl+C, or the app being closed: nothing stays, no process goes on, and starting again works."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Watched(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Watched)
     on_index.stall.set()
 
     def progress(_text: str, _done: float) -> None:
@@ -146,7 +153,7 @@ def test_interrupted_by_progress(artifact: Artifact, on_index: Served):
     with pytest.raises(KeyboardInterrupt):
         fetch(artifact, progress)
     assert kept(artifact) == []
-    assert not [c for c in psutil.Process().children(recursive=True) if "pip" in " ".join(c.cmdline())]
+    assert [process.poll() is None for process in started] == [False]
     on_index.stall.clear()
     on_index.half_sent.clear()
     assert fetch(artifact).read_bytes() == CONTENT
@@ -169,13 +176,10 @@ def test_killed_half_way(artifact: Artifact, on_index: Served):
     on_index.stall.set()
     other = fetching(artifact)
     assert on_index.half_sent.wait(60)
-    orphans = psutil.Process(other.pid).children(recursive=True)
     other.send_signal(signal.SIGKILL)
     other.wait()
     assert not artifact.path.exists()
     assert kept(artifact)
-    for orphan in orphans:
-        orphan.kill()
     on_index.stall.clear()
     on_index.half_sent.clear()
     assert fetch(artifact).read_bytes() == CONTENT
