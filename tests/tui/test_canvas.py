@@ -142,9 +142,10 @@ async def test_the_same_run_at_another_step_can_be_shown():
 async def test_finished_text_can_be_selected_and_copied():
     canvas = Canvas(PALETTE)
     async with Stage(canvas).run_test(size=(40, 5)) as pilot:
-        canvas.fold(
-            [Pieces(pieces=WORDS), step(3, (0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)), Done(reason="stop")]
-        )
+        assert not canvas.allow_select
+        canvas.fold([Pieces(pieces=WORDS), step(3, (0, 1, 1.0), (1, 2, 1.0), (2, 3, 1.0)), step(3, nfe=2)])
+        await pilot.pause()
+        canvas.fold([Done(reason="stop")])
         await pilot.pause()
         await pilot.mouse_down(canvas, offset=(6, 0))
         await pilot.hover(canvas, offset=(15, 0))

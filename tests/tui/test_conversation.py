@@ -63,6 +63,24 @@ async def test_what_a_person_writes_stands_as_written():
         assert "end" in text
 
 
+async def test_what_is_said_before_it_is_shown_is_shown_then():
+    async with Room().run_test(size=(70, 20)) as pilot:
+        await pilot.app.talk.remove()
+        pilot.app.talk = talk = Conversation(PALETTE)
+        talk.add_user("early")
+        talk.start_answer(run_of(Script(STORY).events()), "")
+        talk.fold()
+        pilot.app.mount(talk)
+        talk.add_notice("still early")
+        await settle(pilot)
+        assert [line for line in pilot.app.lines() if line][1:3] == [
+            "  early",
+            "  answer · 65 tokens · 49 forwards · 1.3 tok/fwd · 35 tok/s",
+        ]
+        assert pilot.app.text().count("still early") == 1
+        assert talk.query_one(AnswerText).source == STORY
+
+
 async def test_a_short_conversation_stands_at_the_top():
     async with Room().run_test(size=(70, 20)) as pilot:
         pilot.app.talk.add_user("hello")

@@ -148,7 +148,7 @@ class AnswerView(Vertical):
         return AnswerText(text) if text.strip() else Static("(no text)", classes="note")
 
     def _headline(self, now: CanvasState | Done | None) -> Content:
-        name = Content.styled(clean(self.answer.name), "bold $accent")
+        name = Content.styled(clean(self.answer.name) or "answer", "bold $accent")
         match now:
             case CanvasState(done=None, last=Step() as step):
                 parts = figures(now.decided, step.nfe, step.t)

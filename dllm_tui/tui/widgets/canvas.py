@@ -64,7 +64,10 @@ class Canvas(Widget):
 
     def fold(self, events: Iterable[AnyEvent]) -> None:
         """Take in the run's next events and repaint the lines that they changed."""
+        stood = self.allow_select
         self.state.fold(events)
+        if self.allow_select != stood:
+            self._strips.clear()  # lines that can be selected know their place
         self._update()
 
     def show(self, state: CanvasState) -> None:

@@ -123,7 +123,7 @@ class Conversation(VerticalScroll):
 
     def on_mount(self) -> None:
         """Follow the end from the start."""
-        self._log.mount(*self._widgets)
+        self._log.mount(*(widget for widget in self._widgets if not widget.is_attached))
         self.anchor()
 
     @property
@@ -230,9 +230,7 @@ class Conversation(VerticalScroll):
             elif turn.role == "assistant":
                 events = (runs or {}).get(-1 if turn.run is None else turn.run, ())
                 self._items.append(Answer(model_name, events, turn.text, self.view if events else "markdown"))
-        self._widgets = [self._build(item) for item in self._items[-HELPING:]]
-        if self.is_attached:
-            self._log.mount(*self._widgets)
+        self._show_last()
         self._count_earlier()
         self.anchor()
 
@@ -283,15 +281,21 @@ class Conversation(VerticalScroll):
     def _count_earlier(self) -> None:
         self._earlier.show_count(self._hidden, self._palette.glyphs)
 
+    def _show_last(self) -> None:
+        """Give widgets to the last items, when none has any."""
+        self._widgets = [self._build(item) for item in self._items[-HELPING:]]
+        if self._log.is_attached:
+            self._log.mount(*self._widgets)
+
     def _append(self, item: Item) -> Widget:
         self._items.append(item)
         widget = self._build(item)
         self._widgets.append(widget)
-        if self.is_attached:
+        if self._log.is_attached:
             self._log.mount(widget)
         following = self.max_scroll_y <= self.scroll_y
         if following and len(self._widgets) > MOST_SHOWN:
-            self._drop_widgets(self._widgets[:-HELPING])
+            _remove(self._widgets[:-HELPING])
             self._widgets = self._widgets[-HELPING:]
             self._count_earlier()
         return widget
@@ -309,17 +313,12 @@ class Conversation(VerticalScroll):
     def _cut_items(self, index: int) -> None:
         keep = max(0, index - self._hidden)
         del self._items[index:]
-        self._drop_widgets(self._widgets[keep:])
+        _remove(self._widgets[keep:])
         self._widgets = self._widgets[:keep]
         if not self._widgets and self._items:
-            self._widgets = [self._build(item) for item in self._items[-HELPING:]]
-            self._log.mount(*self._widgets)
+            self._show_last()
         self._runs = [(run, view) for run, view in self._runs if view in self._widgets]
         self._count_earlier()
-
-    def _drop_widgets(self, widgets: Iterable[Widget]) -> None:
-        for widget in widgets:
-            widget.remove()
 
     def _build(self, item: Item) -> Widget:
         glyphs = self._palette.glyphs
@@ -335,6 +334,12 @@ class Conversation(VerticalScroll):
             case Error():
                 lines = [_text(item.message, glyphs, "message"), _text(item.hint, glyphs, "hint")]
                 return Vertical(*(lines if item.hint else lines[:1]), classes="failure")
+
+
+def _remove(widgets: Iterable[Widget]) -> None:
+    for widget in widgets:
+        if widget.is_attached:
+            widget.remove()
 
 
 def _text(text: str, glyphs: Glyphs, classes: str) -> Static:
