@@ -33,16 +33,15 @@ def chat(chosen: Settings) -> None:
         raise DllmError("The app needs a terminal.", "In scripts and pipes, use `dllm-chat ask`.")
     from dllm_tui.cli.models import choices
     from dllm_tui.tui.app import ChatApp
-    from dllm_tui.tui.stderr import guarded
+    from dllm_tui.tui.base import run
 
     host = new_host(chosen, recorded=True)
     session = Session(host, chosen, history=paths.traces_dir() if chosen.history else None)
     app = ChatApp(session, chosen, models=choices, themes_dir=paths.themes_dir(), save=settings.save)
     try:
-        with guarded(paths.log_file()):
-            app.run(mouse=chosen.mouse)
+        code = run(app, paths.log_file())
     finally:
         session.close()
         host.close()
-    if app.return_code:
-        raise typer.Exit(app.return_code)
+    if code:
+        raise typer.Exit(code)

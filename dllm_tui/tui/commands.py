@@ -1,6 +1,7 @@
 """Slash commands, made from the actions and the knobs."""
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -8,6 +9,7 @@ from functools import cache
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, Knob, Value
 from dllm_tui.tui.actions import ACTIONS
 
+_WORD = re.compile(r"[a-z-]+")
 FIRST_KNOBS = ("steps", "block_size", "threshold", "policy")
 """Knobs that people reach for; the panel shows them always, and the list of commands begins with them."""
 
@@ -57,9 +59,7 @@ class Completion:
 def commands() -> dict[str, Command]:
     """Every slash command by name: the usual knobs, the actions, the further knobs; then second names."""
     taken = {name for action in ACTIONS.values() for name in action.slash}
-    usual = {
-        knob.name: knob.label if knob.label not in taken else _dashed(knob.name) for knob in KNOBS.values()
-    }
+    usual = {knob.name: _usual(knob, taken) for knob in KNOBS.values()}
     found = {usual[name]: _turning(KNOBS[name], usual[name]) for name in FIRST_KNOBS}
     found["preset"] = Command(
         "preset", "/preset NAME", f"Several knobs at once: {', '.join(PRESETS)}.", values=tuple(PRESETS)
@@ -79,6 +79,11 @@ def _turning(knob: Knob, name: str, *, alias: bool = False) -> Command:
     values = knob.choices or tuple(f"{snap:g}" for snap in knob.snaps)
     usage = f"/{name} {'NAME' if knob.choices else 'N'}"
     return Command(name, usage, knob.help, knob=knob, values=values, alias=alias)
+
+
+def _usual(knob: Knob, taken: set[str]) -> str:
+    """The label where it is one word and no action's; else the knob's name."""
+    return knob.label if _WORD.fullmatch(knob.label) and knob.label not in taken else _dashed(knob.name)
 
 
 def _dashed(name: str) -> str:

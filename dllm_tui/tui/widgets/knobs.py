@@ -34,6 +34,9 @@ _HINTS: dict[str, Callable[[Any, Marks], str]] = {
     "max_new_tokens": lambda value, marks: f"{marks.at_most} {value} tokens an answer",
     "distance_penalty": lambda value, _: f"costs {value:.2f} a position" if value else "no pull to the left",
     "entropy_bound": lambda value, _: f"{value:.2f} nats a step (policy entropy)",
+    "pick_temperature": lambda value, _: (
+        "the surest positions" if not value else "draws positions; higher is freer"
+    ),
     "edit_threshold": lambda value, _: f"replaces when {value:.0%} sure",
     "cfg_scale": lambda value, _: "away from the unprompted answer" if value else "off",
     "seed": lambda value, _: "drawn anew for each answer" if value is None else "the same draw every time",
