@@ -195,6 +195,20 @@ async def test_all_answers_flip_and_coming_ones_follow():
         assert not talk.query(Canvas)
 
 
+async def test_a_click_on_its_headline_flips_one_answer():
+    async with Room().run_test(size=(70, 40)) as pilot:
+        await answer(pilot, CODE)
+        await answer(pilot, STORY)
+        first, second = pilot.app.talk.query(AnswerView)
+        await pilot.click(first.query_one(".who"))
+        await settle(pilot)
+        assert first.query(Canvas)
+        assert not second.query(Canvas)
+        await pilot.click(first.query_one(Canvas))
+        await settle(pilot)
+        assert first.query(Canvas), "only the headline flips"
+
+
 async def test_flipping_fast_ends_where_it_was_left():
     async with Room().run_test(size=(70, 40)) as pilot:
         await answer(pilot)

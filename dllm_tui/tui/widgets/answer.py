@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from markdown_it import MarkdownIt
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -42,6 +43,11 @@ class Answer:
     view: View = "markdown"
     live: bool = False
     """More events are to come."""
+
+    @property
+    def can_flip(self) -> bool:
+        """Whether it has both views."""
+        return bool(self.events) and not self.live
 
 
 def figures(tokens: int, nfe: int, seconds: float, ending: str = "") -> list[str]:
@@ -116,6 +122,13 @@ class AnswerView(Vertical):
             self._canvas.fold(news)
             self._head.update(self._headline(self._canvas.state), layout=False)
         return news
+
+    def on_click(self, event: events.Click) -> None:
+        """Flip the view of a finished answer by its headline."""
+        answer = self.answer
+        if event.widget is self._head and answer.can_flip:
+            answer.view = "canvas" if answer.view == "markdown" else "markdown"
+            self.show_view()
 
     def show_view(self) -> None:
         """Change to the view that the answer is to be seen in now."""

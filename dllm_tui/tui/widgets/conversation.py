@@ -186,7 +186,7 @@ class Conversation(VerticalScroll):
         Returns:
             What is shown now; ``None`` where there is no answer with a canvas.
         """
-        answers = [item for item in self._items if isinstance(item, Answer) and item.events and not item.live]
+        answers = [item for item in self._items if isinstance(item, Answer) and item.can_flip]
         if not answers:
             return None
         view: View = "canvas" if answers[-1].view == "markdown" else "markdown"
