@@ -105,6 +105,9 @@ SCHEDULES: dict[str, str] = {
 }
 """How many tokens a step commits at least, and who counts like that."""
 
+SUITED: dict[str, dict[str, Value]] = {"verify": {"steps": 1}}
+"""What a policy works best with, where people ask for nothing else: a draft that is judged needs one step."""
+
 PRESETS: dict[str, dict[str, Value]] = {
     "draft": {"steps": 4},
     "balanced": {"steps": 8},

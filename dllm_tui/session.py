@@ -9,7 +9,7 @@ from pathlib import Path
 from dllm_tui.conversation import Conversation, Recorder
 from dllm_tui.errors import DllmError, TraceError
 from dllm_tui.events import AnyEvent, Error, Turn
-from dllm_tui.knobs import Knobs, LiveKnobs
+from dllm_tui.knobs import SUITED, Knobs, LiveKnobs
 from dllm_tui.ports import Host, HostState, Message, Run, Sink
 from dllm_tui.settings import Settings
 from dllm_tui.trace import SUFFIX
@@ -122,10 +122,17 @@ class Session:
     def turn(self, **changes: object) -> Knobs:
         """Turn knobs; a run that goes on follows from its next step or block.
 
+        A policy brings what suits it, unless that is turned too, and takes it along when it goes.
+
         Raises:
             KnobError: unknown, or out of range; nothing is changed then.
         """
-        _ = self.knobs
+        now = self.knobs.to_dict()
+        if changes.get("policy", now["policy"]) != now["policy"]:
+            usual = self._defaults.to_dict() | self._settings.knobs
+            brought = SUITED.get(str(now["policy"]), {})
+            back = {name: usual[name] for name, value in brought.items() if now[name] == value}
+            changes = back | SUITED.get(str(changes["policy"]), {}) | changes
         return self._live.turn(**changes)
 
     # What can be done

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from dllm_tui import paths, theming
 from dllm_tui.errors import DllmError
-from dllm_tui.knobs import KNOBS, PRESETS, KnobError, Knobs, Value
+from dllm_tui.knobs import KNOBS, PRESETS, SUITED, KnobError, Knobs, Value
 
 PREFIX = "DLLM_CHAT_"
 MAX_BYTES = 1 << 20
@@ -83,8 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, knobs={**self.knobs, **named, **single})
 
     def turned(self, defaults: Knobs) -> Knobs:
-        """A model's default knobs, with what the user set instead."""
-        return defaults.replace(**self.knobs)
+        """A model's default knobs, with what the user set instead and what suits the policy that they chose."""
+        return defaults.replace(**(SUITED.get(str(self.knobs.get("policy")), {}) | self.knobs))
 
 
 _FIELDS = {

@@ -426,3 +426,16 @@ def test_recorders_get_everything(host: FakeHost, tmp_path: Path):
     events = list(read(tmp_path / "a.jsonl"))
     assert isinstance(events[0], Header)
     assert [turn.text.strip() for turn in events if isinstance(turn, Turn)] == ["one", "1 one"]
+
+
+def test_a_policy_brings_the_steps_that_suit_it_and_takes_them_along(session: Session):
+    usual = session.knobs.steps
+    assert session.turn(policy="verify").steps == 1
+    assert session.turn(policy="streaming").steps == usual
+    assert session.turn(policy="verify", steps=4).steps == 4
+    assert session.turn(policy="streaming").steps == 4
+
+
+def test_a_policy_from_the_settings_is_suited_too():
+    assert Settings(knobs={"policy": "verify"}).turned(Knobs()).steps == 1
+    assert Settings(knobs={"policy": "verify", "steps": 3}).turned(Knobs()).steps == 3
