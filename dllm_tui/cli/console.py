@@ -88,12 +88,11 @@ def wait_until_ready(host: Host) -> HostState:
 
 
 def _line_teller() -> Told:
-    said = ""
+    said = set[str]()
 
     def told(text: str, _done: float | None) -> None:
-        nonlocal said
-        if text != said:
-            said = text
+        if text not in said:
+            said.add(text)
             note(text)
 
     return told
