@@ -24,13 +24,20 @@ class Forward:
 
     ids: Tensor
     start: int
-    """Position of the first id; the others follow."""
+    """Position of the first id; the others follow, if there is no ``order``."""
     noised: bool = False
     context: int = 0
     write_at: int | None = None
     mask: Tensor | None = None
     causal: bool = False
     rows: Tensor | slice | None = None
+    order: Tensor | None = None
+    """int64 [T], position of each id less ``start``, where they are not in order."""
+
+    @property
+    def positions(self) -> Tensor:
+        """int64 [T], the position of each id."""
+        return self.start + (torch.arange(self.ids.numel()) if self.order is None else self.order)
 
     @property
     def predicts(self) -> bool:
@@ -214,6 +221,40 @@ class BlockCausal(Plan):
         return Forward(ids=self.canvas.ids[base:end], start=base, context=base, write_at=base, rows=rows)
 
 
+class Reordered(Plan):
+    """Causal over decided tokens first and masks last, each with its own rotary position (WeDLM).
+
+    A window of masks slides over the answer. What is decided without a gap from the left comes first and
+    sees only what is before it, so its keys and values are exact, and stay, once a forward had it.
+    """
+
+    def __init__(self, canvas: Canvas) -> None:
+        super().__init__(canvas)
+        self._kept = canvas.prompt
+
+    def prefill(self) -> Forward:
+        """Causal, the whole prompt; the window predicts its own first token."""
+        return Forward(ids=self.canvas.ids, start=0, causal=True, write_at=0, rows=NONE)
+
+    def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:
+        """The window, and what has been decided beyond it."""
+        end = max(start + knobs.block_size, self.canvas.length)
+        return end, end
+
+    def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
+        """Everything that isn't kept yet, in the new order."""
+        kept, ids = self._kept, self.canvas.ids[self._kept : end]
+        order = self.canvas.open[kept:end].to(torch.uint8).argsort(stable=True)
+        self._kept = start
+        rows = order.argsort()[cells - kept]
+        return Forward(
+            ids=ids[order], start=kept, order=order, context=kept, write_at=kept, causal=True, rows=rows
+        )
+
+    def commit(self, start: int, end: int, *, judge: bool) -> None:
+        """None: the next step's forward keeps it."""
+
+
 class Full(Plan):
     """Every position sees every other: the whole canvas is there from the start, nothing can be kept.
 
@@ -338,4 +379,6 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
             whole=family.whole_blocks,
             dual=knobs.cache == "dual",
         )
+    if family.attention is Attention.REORDERED:
+        return Reordered(canvas)
     raise EngineError(f"{family.title} decodes with {family.attention} attention, which isn't built yet.")

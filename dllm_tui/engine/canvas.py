@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from dllm_tui.engine.revision import Reflow
 from dllm_tui.events import Change, Kind
 
 
@@ -29,6 +30,8 @@ class Canvas:
         """float32 [length], of each decided cell when it was decided."""
         self.given: dict[int, int] = {}
         """Cells of the answer that a person has set, by absolute position: their tokens."""
+        self._moved: dict[int, Kind] = {}
+        """How cells changed that others made room for, or closed up to; until it is told."""
 
     @property
     def length(self) -> int:
@@ -69,6 +72,30 @@ class Canvas:
         self.confidence[start:end] = 0.0
         self.open[start:end] = True
 
+    def reflow(self, start: int, reflow: Reflow, chances: Tensor) -> None:
+        """Lay cells anew that may have moved.
+
+        Args:
+            start: absolute position of the first one.
+            reflow: where each comes from, and what stands there now.
+            chances: float32 [T, vocab], of every token at every cell before the move.
+        """
+        ids, confidence = self.ids.clone(), self.confidence.clone()
+        gone = set(range(len(reflow.ids))) - set(reflow.source)
+        for index, (token, source) in enumerate(zip(reflow.ids, reflow.source, strict=True)):
+            place = start + index
+            self.ids[place], self.open[place] = token, token == self.mask_id
+            if source is None or token == self.mask_id:
+                self.confidence[place] = 0.0
+            elif token == ids[start + source]:
+                self.confidence[place] = confidence[start + source]
+            else:
+                self.confidence[place] = chances[source, token]
+            if source is None:
+                self._moved[place] = "insert"
+            elif source != index:
+                self._moved[place] = "delete" if index in gone else "shift"
+
     def masks(self, start: int, end: int) -> int:
         """Undecided cells among ``start … end-1``."""
         return int(self.open[start:end].sum())
@@ -97,13 +124,15 @@ class Canvas:
         if before.numel() < size:
             before = torch.cat([before, torch.full((size - before.numel(),), -1)])
         places = (now != before[:size]).nonzero().flatten()
+        moved, self._moved = self._moved, {}
         columns = (places, before[places], now[places], self.confidence[self.prompt :][places])
         return tuple(
             Change(
                 position=place,
                 token_id=None if new < 0 else new,
                 confidence=round(confidence, 6),
-                kind="fix" if self.given.get(self.prompt + place) == new else _kind(old, new),
+                kind=moved.get(self.prompt + place)
+                or ("fix" if self.given.get(self.prompt + place) == new else _kind(old, new)),
             )
             for place, old, new, confidence in zip(*(c.tolist() for c in columns), strict=True)
         )

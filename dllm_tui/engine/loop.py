@@ -154,10 +154,10 @@ class Decoder:
 
     def _denoise(self) -> Iterator[AnyEvent]:
         block, canvas = self.block, self.canvas
-        rule = rule_for(self.model.family)
+        rule = rule_for(self.model)
         opened = step = begun = 0
         reached = torch.zeros(block.end - block.start, dtype=torch.bool)
-        goes_on = block.ended is None and rule.goes_on(self._masks())
+        goes_on = block.ended is None and rule.goes_on(self._undecided())
         while goes_on:
             yield from self._turn()
             if self.reason is not None:
@@ -170,7 +170,7 @@ class Decoder:
                 reached, opened, begun = is_open, int(is_open.sum()), step - 1
             wanted = rule.wanted(is_open)
             cells = wanted.nonzero().flatten() + block.start
-            scores = self._score(self.plan.denoise(block.start, block.end, cells), "denoise", wanted)
+            scores, logits = self._score(self.plan.denoise(block.start, block.end, cells), "denoise", wanted)
             view = View(
                 ids=canvas.ids[span].clone(),
                 open=is_open,
@@ -178,6 +178,7 @@ class Decoder:
                 confidence=_spread(scores.confidence, wanted),
                 entropy=_spread(scores.entropy, wanted),
                 margin=_spread(scores.margin, wanted),
+                logits=logits,
                 step=step - begun,
                 opened=opened,
                 knobs=self.knobs,
@@ -185,7 +186,7 @@ class Decoder:
                 draws=self.draws,
             )
             rule.apply(canvas, block.start, view)
-            goes_on = rule.goes_on(self._masks())
+            goes_on = rule.goes_on(self._undecided())
             if not (goes_on and rule.revises):
                 self._settle()
             yield from self._step("denoise", block.index, step, self._guesses(scores, cells))
@@ -202,10 +203,10 @@ class Decoder:
         keeps = end > block.start and (judge or (block.ended != "stop" and end == block.end))
         forward = self.plan.commit(block.start, end, judge=judge) if keeps else None
         following = None if forward is None else self._predict(forward, "commit")
-        kept = end - block.start
+        decided = ~canvas.open[block.start : end]
         if judge and following is not None:
-            agrees = following.token[:-1] == canvas.ids[block.start + 1 : end]
-            kept = 1 + int(agrees.cumprod(0).sum())
+            decided[1:] &= following.token[:-1] == canvas.ids[block.start + 1 : end]
+        kept = int(decided.cumprod(0).sum())
         opened: list[AnyEvent] = []
         final = block.start + kept
         if block.ended is not None and final == end:
@@ -214,7 +215,8 @@ class Decoder:
             for cache in (self.cache, self.blind_cache):
                 if cache is not None:
                     cache.truncate(final)
-            canvas.remask(final, end)
+            if judge:
+                canvas.remask(final, end)
             opened = self._open(final, following and following.row(kept - 1 if judge else 0))
         if forward is not None:
             yield from self._step("commit", block.index)
@@ -234,9 +236,9 @@ class Decoder:
         """Where the answer ends at the latest."""
         return min(self.canvas.prompt + self.knobs.max_new_tokens, self.context)
 
-    def _masks(self) -> int:
-        """Undecided cells of the active block, those past the limit left out."""
-        return self.canvas.masks(self.block.start, min(self.block.end, self.limit))
+    def _undecided(self) -> Tensor:
+        """Which cells of the active block are undecided, those past the limit left out: bool [T]."""
+        return self.canvas.open[self.block.start : min(self.block.end, self.limit)]
 
     def _open(self, start: int, seed: Scores | None = None) -> list[AnyEvent]:
         """Make the block at ``start`` the active one; ``seed`` is its first token, where it is known."""
@@ -303,7 +305,7 @@ class Decoder:
     def _predict(self, forward: Forward, phase: Phase) -> Scores | None:
         """Run a forward that keeps something; its scores, if it predicts anything."""
         if forward.predicts:
-            return self._score(forward, phase)
+            return self._score(forward, phase)[0]
         with torch.inference_mode():
             self._run(forward, phase)
         if self.model.backbone.device.type == "cuda":
@@ -311,13 +313,13 @@ class Decoder:
             torch.cuda.synchronize(self.model.backbone.device)
         return None
 
-    def _score(self, forward: Forward, phase: Phase, wanted: Tensor | None = None) -> Scores:
+    def _score(self, forward: Forward, phase: Phase, wanted: Tensor | None = None) -> tuple[Scores, Tensor]:
         """Run a forward and score its rows; ``wanted`` are the cells of the block that they stand for."""
         with torch.inference_mode():
             logits = self._run(forward, phase)
             if wanted is not None and self.knobs.policy == "credit":
                 logits = self.block.credit.fuse(logits, wanted)
-            return read(
+            scores = read(
                 logits,
                 self.knobs,
                 sampling=self.model.family.sampling,
@@ -325,25 +327,24 @@ class Decoder:
                 forbidden=self.forbidden,
                 alternatives=self.alternatives if phase == "denoise" else 0,
             )
+        return scores, logits
 
     def _run(self, forward: Forward, phase: Phase) -> Tensor:
         self._clock = perf_counter()
         self.nfe[phase] += 1
         logits = self._forward(forward, self.cache)
         if self.knobs.cfg_scale:
-            positions = torch.arange(forward.start, forward.start + forward.ids.numel())
-            blind = forward.ids.masked_fill(positions < self.canvas.prompt, self.canvas.mask_id)
+            blind = forward.ids.masked_fill(forward.positions < self.canvas.prompt, self.canvas.mask_id)
             unguided = self._forward(replace(forward, ids=blind), self.blind_cache)
             logits = unguided + (self.knobs.cfg_scale + 1) * (logits - unguided)
         return logits
 
     def _forward(self, forward: Forward, cache: Cache | None) -> Tensor:
         backbone, device = self.model.backbone, self.model.backbone.device
-        positions = torch.arange(forward.start, forward.start + forward.ids.numel(), device=device)
         rows = forward.rows
         return backbone.forward(
             forward.ids.to(device, non_blocking=True),
-            positions,
+            forward.positions.to(device, non_blocking=True),
             noised=forward.noised,
             cache=cache,
             context=None if cache is None else forward.context,

@@ -11,7 +11,8 @@ from torch import Tensor
 from dllm_tui.engine import schedules
 from dllm_tui.engine.canvas import Canvas
 from dllm_tui.engine.draws import Draws
-from dllm_tui.engine.revision import EditBudget, edits
+from dllm_tui.engine.model import Model
+from dllm_tui.engine.revision import EditBudget, InsertDelete, edits
 from dllm_tui.engine.selection import (
     best_of_runs,
     commit,
@@ -25,7 +26,7 @@ from dllm_tui.engine.selection import (
 )
 from dllm_tui.engine.selection import factor as by_factor
 from dllm_tui.errors import EngineError
-from dllm_tui.families.family import Family, Revision
+from dllm_tui.families.family import Attention, Family, Revision
 from dllm_tui.knobs import Knobs
 
 
@@ -48,6 +49,8 @@ class View:
     """float32 [T], nats."""
     margin: Tensor
     """float32 [T]."""
+    logits: Tensor
+    """float32 [n, vocab] of the cells that were asked for, where the network is."""
     step: int
     """Denoising steps so far of this block, or of the part of it that is being filled; this one included."""
     opened: int
@@ -235,8 +238,8 @@ class Rule:
     revises = False
     """Whether decided cells may change before the block is finished."""
 
-    def goes_on(self, masks: int) -> bool:
-        """Whether the block, with ``masks`` cells undecided, needs a forward. Asked once before each."""
+    def goes_on(self, is_open: Tensor) -> bool:
+        """Whether the block, given its undecided cells, needs a forward. Asked once before each."""
         raise NotImplementedError
 
     def wanted(self, is_open: Tensor) -> Tensor:
@@ -251,9 +254,9 @@ class Rule:
 class Monotone(Rule):
     """A committed token stays."""
 
-    def goes_on(self, masks: int) -> bool:
+    def goes_on(self, is_open: Tensor) -> bool:
         """Until no cell is undecided."""
-        return masks > 0
+        return bool(is_open.any())
 
     def wanted(self, is_open: Tensor) -> Tensor:
         """The undecided cells."""
@@ -262,6 +265,14 @@ class Monotone(Rule):
     def apply(self, canvas: Canvas, start: int, view: View) -> None:
         """Commit what the policy picks."""
         canvas.put(start, view.token, POLICIES[view.knobs.policy](view), view.confidence)
+
+
+class Sliding(Monotone):
+    """A committed token stays, and the block moves on with the first one (WeDLM)."""
+
+    def goes_on(self, is_open: Tensor) -> bool:
+        """Until the first cell is decided."""
+        return bool(is_open[:1].any())
 
 
 @dataclass
@@ -276,9 +287,9 @@ class Editing(Rule):
     budget: EditBudget = field(default_factory=EditBudget)
     _settled: bool = False
 
-    def goes_on(self, masks: int) -> bool:
+    def goes_on(self, is_open: Tensor) -> bool:
         """Until a full block stays as it is, or the budget is used up."""
-        return not self._settled and self.budget.allows(masks)
+        return not self._settled and self.budget.allows(int(is_open.sum()))
 
     def wanted(self, is_open: Tensor) -> Tensor:
         """Every cell of the answer."""
@@ -287,19 +298,61 @@ class Editing(Rule):
     def apply(self, canvas: Canvas, start: int, view: View) -> None:
         """Commit what the policy picks, and replace what the model now contradicts."""
         fills = POLICIES[view.knobs.policy](view)
-        changed = edits(view.token, view.confidence, view.ids, ~view.open, view.knobs.edit_threshold)
-        self._settled = not bool(view.open.any() | changed.any())
+        is_open = canvas.open[start : start + view.ids.numel()]
+        changed = edits(view.token, view.confidence, view.ids, ~is_open, view.knobs.edit_threshold)
+        self._settled = not bool(is_open.any() | changed.any())
         canvas.put(start, view.token, fills | changed, view.confidence)
 
 
-def rule_for(family: Family) -> Rule:
+@dataclass
+class Inserting(Rule):
+    """A committed token may be replaced or deleted, and new masks may come in before it (LLaDA 2.2)."""
+
+    delete_id: int
+    split_id: int
+    edit_steps: int
+    revises = True
+    _block: InsertDelete | None = None
+
+    def goes_on(self, is_open: Tensor) -> bool:
+        """Until the state machine is done."""
+        return bool(is_open.any()) if self._block is None else not self._block.finished
+
+    def wanted(self, is_open: Tensor) -> Tensor:
+        """Every cell of the answer."""
+        return torch.ones_like(is_open)
+
+    def apply(self, canvas: Canvas, start: int, view: View) -> None:
+        """One step of the state machine, and its cells on the canvas."""
+        if self._block is None:
+            self._block = InsertDelete(
+                view.ids,
+                mask_id=canvas.mask_id,
+                delete_id=self.delete_id,
+                split_id=self.split_id,
+                max_post_steps=self.edit_steps,
+            )
+        self._block.threshold = view.knobs.threshold
+        self._block.edit_threshold = view.knobs.edit_threshold
+        logits = view.logits.cpu()
+        reflow = self._block.step(logits)
+        canvas.reflow(start, reflow, logits.log_softmax(-1).exp())
+
+
+def rule_for(model: Model) -> Rule:
     """A new block's rule.
 
     Raises:
         EngineError: the family revises its tokens in a way that isn't built.
     """
+    family = model.family
+    if family.attention is Attention.REORDERED:
+        return Sliding()
     if family.revision is Revision.MONOTONE:
         return Monotone()
+    inserts = family.revision is Revision.INSERT_DELETE
+    if inserts and model.delete_id is not None and model.split_id is not None:
+        return Inserting(model.delete_id, model.split_id, family.edit_steps)
     if family.revision is Revision.EDIT:
         return Editing(EditBudget(family.edit_steps))
     raise EngineError(f"{family.title} decodes with revision by {family.revision}, which isn't built yet.")

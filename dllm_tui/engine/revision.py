@@ -104,6 +104,11 @@ class InsertDelete:
         self.original = self.ids == self.mask_id
         self._prompt = ~self.original.cumsum(0).bool()
 
+    @property
+    def finished(self) -> bool:
+        """Whether nothing changes any more."""
+        return self._finished
+
     def step(self, logits: Tensor) -> Reflow:
         """The block after a forward over it.
 

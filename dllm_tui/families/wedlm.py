@@ -22,9 +22,15 @@ FAMILY = Family(
     attention=Attention.REORDERED,
     sampling=Sampling(order=("top_k", "top_p", "temperature")),
     defaults=Knobs(
-        steps=16, block_size=16, policy="entropy", entropy_bound=0.4, distance_penalty=0.02, temperature=0.2
+        steps=16,
+        block_size=16,
+        policy="low-entropy",
+        schedule="free",
+        entropy_bound=0.4,
+        distance_penalty=0.02,
+        temperature=0.2,
     ),
-    policies=("entropy",),
+    policies=("low-entropy", "confidence", "entropy", "margin"),
     fixed_knobs={
         "edit_threshold": "WeDLM keeps what it has committed.",
         "threshold": "WeDLM commits by entropy: turn that.",

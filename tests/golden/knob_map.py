@@ -7,7 +7,7 @@ Some references go on where ours is done, or stop where ours goes on. What of th
 said here too; everything else must be equal:
 
 * A commit forward after the answer's end keeps what nothing reads: left out on both sides.
-* Ours cuts the canvas after the stop token: cells behind it are not compared in the step that finds it.
+* Ours cuts the canvas where the answer ends: cells behind it are not compared in the last step.
 * References that fill whole blocks past ``gen_length`` get a longer answer from ours as well.
 """
 
@@ -62,15 +62,17 @@ def denoising(case: Case) -> Trace:
     return [("denoise", ids) for ids in case.expected["steps"]]
 
 
-def until_answered(case: Case, expected: Trace, stop_ids: set[int]) -> Trace:
-    """The trace up to the first forward after which a stop token has no mask before it.
+def until_answered(case: Case, expected: Trace, stop_ids: set[int], limit: int) -> Trace:
+    """The trace up to the first forward after which the answer is there, without a mask before its end.
 
-    LLaDA 2.0 looks for that only in a step that commits a stop token; ours always does.
+    LLaDA 2.0 looks for a stop token only in a step that commits one, WeDLM only in the next step; and
+    both notice later than ours that the longest answer is complete.
     """
     start, mask_id = len(case.prompt), case.knobs["mask_token_id"]
     for number, (_, ids) in enumerate(expected):
-        stop = next((place for place in range(start, len(ids)) if ids[place] in stop_ids), None)
-        if stop is not None and mask_id not in ids[start:stop]:
+        answer = ids[start : start + limit]
+        stop = next((place for place, token in enumerate(answer) if token in stop_ids), len(answer))
+        if (stop < len(answer) or len(answer) == limit) and mask_id not in answer[:stop]:
             return expected[: number + 1]
     return expected
 
@@ -168,7 +170,7 @@ def llada2(case: Case, family: Family) -> Setting:
         prompt=case.prompt,
         stop_ids=frozenset(stop_ids),
         switches={"grid": size, "finishes_block": not k["eos_early_stop"]},
-        expected=until_answered(case, expected, stop_ids) if k["eos_early_stop"] else expected,
+        expected=until_answered(case, expected, stop_ids, MOST_STEPS) if k["eos_early_stop"] else expected,
         kinds=False,
     )
 
@@ -355,6 +357,29 @@ def fast_dllm_v2(case: Case, family: Family) -> Setting:
     )
 
 
+def wedlm(case: Case, family: Family) -> Setting:
+    k = case.knobs
+    limit = k["max_tokens"]
+    return Setting(
+        knobs=Knobs(
+            steps=MOST_STEPS,
+            block_size=k["window_size"],
+            policy="low-entropy",
+            schedule="free",
+            entropy_bound=k["entropy_threshold"] or 0.0,
+            distance_penalty=k["pos_penalty_factor"],
+            temperature=k["temperature"],
+            top_p=k["top_p"],
+            top_k=k["top_k"],
+            max_new_tokens=limit,
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset(k["stop_token_ids"]),
+        expected=until_answered(case, trace(case), set(k["stop_token_ids"]), limit),
+    )
+
+
 MAPS: dict[str, Map] = {
     "low_confidence_static": sdar,
     "low_confidence_dynamic": sdar,
@@ -372,5 +397,6 @@ MAPS: dict[str, Map] = {
     "rnd1_entropy_bound": rnd1,
     "stable_diffcoder": stable_diffcoder,
     "fast_dllm_v2": fast_dllm_v2,
+    "wedlm": wedlm,
 }
 """By the name of the reference's algorithm."""
