@@ -83,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, knobs={**self.knobs, **named, **single})
 
     def turned(self, defaults: Knobs) -> Knobs:
-        """A model's default knobs, with what the user set instead and what suits the policy that they chose."""
+        """A model's default knobs, with what the user set instead, and what suits the policy chosen."""
         return defaults.replace(**(SUITED.get(str(self.knobs.get("policy")), {}) | self.knobs))
 
 
