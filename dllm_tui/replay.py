@@ -1,5 +1,6 @@
 """A recorded session in place of a live one: what the interface asks of a session, answered from a trace."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from dllm_tui.events import AnyEvent, Header, KnobChange, ModelInfo, Pieces, RunStart, Turn
@@ -65,8 +66,14 @@ class ReplaySession(Session):
         self.count = count
         self._seen.clear()
         self._run = None
-        if self.archive.headers:
-            self._stage.show(self.archive.header_at(count).model)
+        self._stage.show(self.archive.header_at(count).model)
+        self._knobs(Knobs().to_dict())
+        turned = self.archive.timeline.turned
+        first = last = bisect_left(turned, count)
+        while first and not isinstance(self.archive[turned[first - 1]], RunStart):
+            first -= 1
+        for at in turned[max(first - 1, 0) : last]:
+            self._turned(self.archive[at])
 
     @property
     def next(self) -> AnyEvent:
@@ -83,15 +90,14 @@ class ReplaySession(Session):
             case Turn():
                 pass
             case RunStart():
-                self._knobs(event.knobs)
+                self._turned(event)
                 self._run = self._seen[event.run] = Run(self._live)
                 known = self.archive.runs[event.run][1]
                 assert isinstance(known, Pieces)
                 for told in (event, known):
                     self._run.add(told)
             case _:
-                if isinstance(event, KnobChange):
-                    self._knobs(event.changes)
+                self._turned(event)
                 if event.run in self._seen:
                     self._seen[event.run].add(event)
 
@@ -104,6 +110,15 @@ class ReplaySession(Session):
     def events(self) -> Mapping[int, Sequence[AnyEvent]]:
         """Events of the runs."""
         return self.archive.runs
+
+    @property
+    def models(self) -> Mapping[int, str]:
+        """The model of every run."""
+        models = (
+            (span.run, self.archive.header_at(span.event).model)
+            for span in self.archive.timeline.runs.values()
+        )
+        return {run: model.id for run, model in models if model}
 
     @property
     def knobs(self) -> Knobs:
@@ -133,6 +148,16 @@ class ReplaySession(Session):
             SessionError: always.
         """
         raise SessionError(NOT_NOW, LIVE)
+
+    def _turned(self, event: AnyEvent) -> None:
+        """Show the knobs as they are from this event on."""
+        match event:
+            case RunStart():
+                self._knobs(event.knobs)
+            case KnobChange():
+                self._knobs(event.changes)
+            case _:
+                pass
 
     def _knobs(self, values: Mapping[str, object]) -> None:
         """Show knobs as they were, as far as they are known here and in their range."""

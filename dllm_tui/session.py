@@ -104,6 +104,11 @@ class Session:
         return model.id if model else ""
 
     @property
+    def models(self) -> Mapping[int, str]:
+        """Of runs that another model made, as far as that is known, its name."""
+        return {}
+
+    @property
     def knobs(self) -> Knobs:
         """The knobs in force.
 

@@ -161,6 +161,8 @@ class Timeline:
         self.runs: dict[int, RunSpan] = {}
         self.blocks: list[BlockSpan] = []
         self.turns: list[Said] = []
+        self.turned = array("Q")
+        """Where knobs were set or turned: starts of runs, and knob changes."""
         self._after = array("Q")
         """For every moment, how many events make up the state after it."""
         self._moment_times = array("d")
@@ -271,6 +273,7 @@ class Timeline:
 
     def _start(self, start: RunStart) -> None:
         self._pass(start.at, pause=0.0)
+        self.turned.append(len(self))
         span = RunSpan(run=start.run, lane=start.lane, event=len(self), time=self._now, end=self._now)
         self.runs[start.run] = span
         self._open[start.run] = _Open(span)
@@ -323,6 +326,7 @@ class Timeline:
                     BlockSpan(run=event.run, block=event.block, event=len(self), time=self._now)
                 )
             case KnobChange():
+                self.turned.append(len(self))
                 self._open[event.run].turned = True
             case Commit():
                 self._belongs()

@@ -1,11 +1,13 @@
 """Films of a recorded session: the app itself, run without a terminal on the times of the trace."""
 
 import asyncio
+import contextlib
+import contextvars
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from textual.pilot import Pilot
@@ -30,6 +32,8 @@ LONGEST = 3600.0
 
 MOST_ROUNDS = 200
 """Rounds of messages after which the app must have come to rest."""
+
+Result = TypeVar("Result")
 
 Progress: TypeAlias = Callable[[float], None]
 """Is told how much is done, 0 … 1."""
@@ -190,31 +194,43 @@ def _stage(archive: Archive, take: Take) -> Stage:
 def _shots(
     app: Stage, camera: Camera, size: tuple[int, int], schedule: list[tuple[float, int]], progress: Progress
 ) -> Iterator[Shot]:
-    with asyncio.Runner() as runner:  # one context for all of its runs: the app stays the active one
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        context = contextvars.copy_context()  # one for all that runs here: in it the app is the active one
+
+        def run(work: Coroutine[Any, Any, Result]) -> Result:
+            return loop.run_until_complete(loop.create_task(work, context=context))
+
         running = app.run_test(size=size)
-        pilot = runner.run(running.__aenter__())
+        pilot = run(running.__aenter__())
         try:
             before: Frame | None = None
             for done, (second, count) in enumerate(schedule, start=1):
-                frame = runner.run(_show(pilot, camera, count))
+                run(_happen(app, count))
+                frame = run(settle(pilot, camera))
                 if frame != before:
                     yield Shot(second, frame)
                     before = frame
                 progress(done / len(schedule))
         finally:
-            runner.run(running.__aexit__(None, None, None))
+            run(running.__aexit__(None, None, None))
+            run(loop.shutdown_default_executor())
 
 
-async def _show(pilot: Pilot[None], camera: Camera, count: int) -> Frame:
-    """Let so many events happen, and wait until all that follows from them has been drawn."""
-    app = pilot.app
-    assert isinstance(app, Stage)
+async def _happen(app: Stage, count: int) -> None:
     app.show(count)
+
+
+async def settle(pilot: Pilot[Any], camera: Camera) -> Frame:
+    """What a running app shows when all that is under way has been drawn.
+
+    Raises:
+        ExportError: it does not come to rest.
+    """
     before: Frame | None = None
     for _ in range(MOST_ROUNDS):
         await pilot.pause(0)
         frame = camera.take()
-        if frame == before and not any(worker.is_running for worker in app.workers):
+        if frame == before and not any(worker.is_running for worker in pilot.app.workers):
             return frame
         before = frame
     raise ExportError(

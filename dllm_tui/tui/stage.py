@@ -1,5 +1,6 @@
 """The app with a recorded session in it: it shows the session after as many of its events as it is told."""
 
+import copy
 from typing import Any
 
 from dllm_tui.events import Header, KnobChange, RunStart, Turn
@@ -8,6 +9,7 @@ from dllm_tui.replay import ReplaySession
 from dllm_tui.settings import Settings
 from dllm_tui.trace.archive import Archive
 from dllm_tui.tui.app import ChatApp
+from dllm_tui.tui.metrics import Effects
 
 
 class Stage(ChatApp):
@@ -22,6 +24,8 @@ class Stage(ChatApp):
     def __init__(self, archive: Archive, settings: Settings, **options: Any) -> None:
         self.replayed = ReplaySession(archive)
         self.replayed.put(0)
+        self._effects_at: dict[int, Effects] = {}
+        """What was measured before each run that was shown, by the count of events before it."""
         super().__init__(self.replayed, settings, **options)
 
     def show(self, count: int) -> None:
@@ -33,12 +37,10 @@ class Stage(ChatApp):
         self._poll()
 
     def _go_back(self, count: int) -> None:
-        """Stand where the run began that was going on then; at that count, if none was."""
-        archive = self.replayed.archive
-        began = max((span.event for span in archive.timeline.runs.values() if span.event < count), default=0)
-        run = archive[began]
-        ended = not isinstance(run, RunStart) or archive.runs[run.run].places[-1] < count
-        self.replayed.put(count if ended else began)
+        """Stand where the last run before that count began; at the start, if there is none."""
+        began = max((at for at in self._effects_at if at < count), default=0)
+        self.replayed.put(began)
+        self._effects = copy.deepcopy(self._effects_at.get(began, Effects()))
         self._show_session()
 
     def _happen(self) -> None:
@@ -59,6 +61,7 @@ class Stage(ChatApp):
                 self._show_session()
             case RunStart():
                 self._take_events()
+                self._effects_at[session.count] = copy.deepcopy(self._effects)
                 if self._shown[-1:] == ["assistant"] and not self.running:
                     self._cut(len(self._shown) - 1)
                 session.take()

@@ -71,7 +71,7 @@ def write_film(film: Film, path: Path, *, force: bool = False, fps: int = 25, ca
         ExportError: the file is there already or can't be written.
     """
     name = format_of(path)
-    with fresh(path, force=force) as temporary:
+    with _to_the_end(film), fresh(path, force=force) as temporary:
         if name == "gif":
             from dllm_tui.trace.export import gif
 
@@ -107,7 +107,8 @@ def write_still(film: Film, path: Path, *, force: bool = False) -> None:
         ExportError: the file is there already or can't be written.
     """
     name = format_of(path)
-    frame = list(film.shots)[-1].frame
+    with _to_the_end(film):
+        frame = list(film.shots)[-1].frame
     with fresh(path, force=force) as temporary:
         if name == "png":
             from dllm_tui.trace.export import raster
@@ -140,6 +141,16 @@ def write_text(archive: Archive, path: Path, *, force: bool = False) -> None:
         written = text.plain(turns, model=who)
     with fresh(path, force=force) as temporary:
         temporary.write_text(written, encoding="utf-8", newline="\n")
+
+
+@contextlib.contextmanager
+def _to_the_end(film: Film) -> Generator[None]:
+    """Whatever happens, nothing of a film is rendered after this: what renders it stops at once."""
+    try:
+        yield
+    finally:
+        if isinstance(film.shots, Generator):
+            film.shots.close()
 
 
 @contextlib.contextmanager

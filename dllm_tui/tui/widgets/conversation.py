@@ -214,6 +214,7 @@ class Conversation(VerticalScroll):
         turns: Sequence[Turn],
         runs: Mapping[int, Sequence[AnyEvent]] | None = None,
         model_name: str = "",
+        models: Mapping[int, str] | None = None,
     ) -> None:
         """Show a stored conversation in place of this one.
 
@@ -221,7 +222,8 @@ class Conversation(VerticalScroll):
             turns: its turns as they now stand; ``system`` turns are left out.
             runs: events of the runs that ``Turn.run`` names, where they were kept: those answers have a
                 canvas view.
-            model_name: stands above the answers.
+            model_name: stands above the answers,
+            models: and above those of these runs, other models' names.
         """
         self.clear()
         for turn in turns:
@@ -229,7 +231,8 @@ class Conversation(VerticalScroll):
                 self._items.append(Said(turn.text))
             elif turn.role == "assistant":
                 events = (runs or {}).get(-1 if turn.run is None else turn.run, ())
-                self._items.append(Answer(model_name, events, turn.text, self.view if events else "markdown"))
+                name = (models or {}).get(-1 if turn.run is None else turn.run, model_name)
+                self._items.append(Answer(name, events, turn.text, self.view if events else "markdown"))
         self._show_last()
         self._count_earlier()
         self.anchor()
