@@ -90,6 +90,7 @@ POLICIES: dict[str, str] = {
     "credit": "like confidence; a token that stays the best prediction gains weight (dInfer)",
     "adaptive": "like confidence, with fewer steps for blocks that the model is sure of",
     "origin": "each position by chance, as often as the steps ask for (Dream's first sampler)",
+    "ancestral": "like origin; a step that commits nothing costs no forward (MDLM, BD3-LM)",
     "random": "positions drawn at random",
 }
 """Commit policies and what each picks in a step."""
@@ -100,6 +101,8 @@ SCHEDULES: dict[str, str] = {
     "quota": "equal shares of the whole block, what the prompt has of it included (SDAR, LLaDA 2)",
     "dllm": "a linear noise schedule, rounded half to even",
     "dream": "a linear noise schedule, rounded down: the first steps may commit none",
+    "mdlm": "a linear noise schedule; the last step takes the best tokens for what is left",
+    "bd3lm": "like mdlm, in slightly smaller steps",
     "rnd1": "what stays masked falls linearly, rounded down: steps may commit none",
     "free": "one; the last step takes what is left",
 }

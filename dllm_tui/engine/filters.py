@@ -16,18 +16,19 @@ def keep_top_k(logits: Tensor, count: int) -> Tensor:
     return logits.masked_fill(logits < logits.topk(count).values[:, -1:], -torch.inf)
 
 
-def keep_top_p(logits: Tensor, share: float) -> Tensor:
+def keep_top_p(logits: Tensor, share: float, *, within: bool = False) -> Tensor:
     """The best tokens of each row until they hold ``share`` of the probability; always the best one.
 
     Args:
         logits: float [n, vocab].
         share: 0 … 1.
+        within: leave out the token with which they come to hold more (BD3-LM).
     """
     if share >= 1:
         return logits
     lse = logits.logsumexp(-1, keepdim=True)
     best, before = _leading(logits, lse, share)
-    kept = before <= share
+    kept = (before + (best - lse).exp() if within else before) <= share
     kept[:, :1] = True
     least = best.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)
     return logits.masked_fill(logits < least, -torch.inf)

@@ -17,7 +17,7 @@ from dllm_tui.engine.backbone import Cache
 from dllm_tui.engine.canvas import Canvas
 from dllm_tui.engine.draws import Draws
 from dllm_tui.engine.model import Model
-from dllm_tui.engine.policies import Credit, View, rule_for
+from dllm_tui.engine.policies import REDRAWS, Credit, View, reading, rule_for
 from dllm_tui.engine.scores import Scores, read
 from dllm_tui.errors import EngineError
 from dllm_tui.events import (
@@ -34,7 +34,7 @@ from dllm_tui.events import (
     RunStart,
     Step,
 )
-from dllm_tui.knobs import KNOBS, LiveKnobs
+from dllm_tui.knobs import KNOBS, Knobs, LiveKnobs
 
 CACHE_ROOM = 1024
 """Slots reserved beyond the prompt where ``max_new_tokens`` asks for fewer: the knob may be turned up."""
@@ -170,22 +170,30 @@ class Decoder:
                 reached, opened, begun = is_open, int(is_open.sum()), step - 1
             wanted = rule.wanted(is_open)
             cells = wanted.nonzero().flatten() + block.start
-            scores, logits = self._score(self.plan.denoise(block.start, block.end, cells), "denoise", wanted)
-            view = View(
-                ids=canvas.ids[span].clone(),
-                open=is_open,
-                token=_spread(scores.token, wanted),
-                confidence=_spread(scores.confidence, wanted),
-                entropy=_spread(scores.entropy, wanted),
-                margin=_spread(scores.margin, wanted),
-                logits=logits,
-                step=step - begun,
-                opened=opened,
-                knobs=self.knobs,
-                family=self.model.family,
-                draws=self.draws,
-            )
-            rule.apply(canvas, block.start, view)
+            masks = canvas.masks(block.start, block.end)
+            logits = self._run(self.plan.denoise(block.start, block.end, cells), "denoise")
+            if self.knobs.policy == "credit":
+                logits = block.credit.fuse(logits, wanted)
+            while True:
+                scores = self._read(logits, reading(self.knobs, step - begun), self.alternatives)
+                view = View(
+                    ids=canvas.ids[span].clone(),
+                    open=is_open,
+                    token=_spread(scores.token, wanted),
+                    confidence=_spread(scores.confidence, wanted),
+                    entropy=_spread(scores.entropy, wanted),
+                    margin=_spread(scores.margin, wanted),
+                    logits=logits,
+                    step=step - begun,
+                    opened=opened,
+                    knobs=self.knobs,
+                    family=self.model.family,
+                    draws=self.draws,
+                )
+                rule.apply(canvas, block.start, view)
+                if self.knobs.policy not in REDRAWS or canvas.masks(block.start, block.end) < masks:
+                    break
+                step += 1
             goes_on = rule.goes_on(self._undecided())
             if not (goes_on and rule.revises):
                 self._settle()
@@ -304,31 +312,27 @@ class Decoder:
 
     def _predict(self, forward: Forward, phase: Phase) -> Scores | None:
         """Run a forward that keeps something; its scores, if it predicts anything."""
+        logits = self._run(forward, phase)
         if forward.predicts:
-            return self._score(forward, phase)[0]
-        with torch.inference_mode():
-            self._run(forward, phase)
+            return self._read(logits, self.knobs)
         if self.model.backbone.device.type == "cuda":
             # Nothing is read back: without this the time would be the next forward's.
             torch.cuda.synchronize(self.model.backbone.device)
         return None
 
-    def _score(self, forward: Forward, phase: Phase, wanted: Tensor | None = None) -> tuple[Scores, Tensor]:
-        """Run a forward and score its rows; ``wanted`` are the cells of the block that they stand for."""
-        with torch.inference_mode():
-            logits = self._run(forward, phase)
-            if wanted is not None and self.knobs.policy == "credit":
-                logits = self.block.credit.fuse(logits, wanted)
-            scores = read(
-                logits,
-                self.knobs,
-                sampling=self.model.family.sampling,
-                draws=self.draws,
-                forbidden=self.forbidden,
-                alternatives=self.alternatives if phase == "denoise" else 0,
-            )
-        return scores, logits
+    @torch.inference_mode()
+    def _read(self, logits: Tensor, knobs: Knobs, alternatives: int = 0) -> Scores:
+        """Score a forward's rows."""
+        return read(
+            logits,
+            knobs,
+            sampling=self.model.family.sampling,
+            draws=self.draws,
+            forbidden=self.forbidden,
+            alternatives=alternatives,
+        )
 
+    @torch.inference_mode()
     def _run(self, forward: Forward, phase: Phase) -> Tensor:
         self._clock = perf_counter()
         self.nfe[phase] += 1

@@ -70,6 +70,12 @@ class View:
         return SCHEDULES[self.knobs.schedule](self)
 
     @property
+    def share(self) -> float:
+        """Share of the masks to commit on average, as the schedule asks."""
+        shares = SHARES.get(self.knobs.schedule)
+        return self.least / max(1, self.masks) if shares is None else shares(self)
+
+    @property
     def passing(self) -> Tensor:
         """Open cells above the threshold: bool [T]."""
         return self.open & (self.confidence > self.knobs.threshold)
@@ -91,12 +97,23 @@ def _share(view: View, shares: list[int]) -> int:
     return shares[view.step - 1] if view.step <= len(shares) else view.masks
 
 
+SHARES: dict[str, Callable[[View], float]] = {
+    "dream": lambda view: float(
+        schedules.dream_share(view.step - 1, view.knobs.steps, view.family.eps),
+    ),
+    "mdlm": lambda view: schedules.ancestral_share(view.step - 1, view.knobs.steps, view.family.eps),
+    "bd3lm": lambda view: schedules.ancestral_share(view.step - 1, view.knobs.steps, 0.0, coarse=True),
+}
+"""Schedules that are about chances."""
+
 SCHEDULES: dict[str, Callable[[View], int]] = {
     "pace": lambda view: schedules.pace(view.masks, view.knobs.steps - view.step + 1),
     "llada": lambda view: _share(view, schedules.even(view.opened, view.knobs.steps)),
     "quota": lambda view: _share(view, schedules.even(view.knobs.block_size, view.knobs.steps)),
     "dllm": lambda view: _share(view, schedules.half_even(view.opened, view.knobs.steps)),
     "dream": lambda view: schedules.dream(view.masks, view.step - 1, view.knobs.steps, view.family.eps),
+    "mdlm": lambda view: int(view.masks * view.share),
+    "bd3lm": lambda view: int(view.masks * view.share),
     "rnd1": _rnd1,
     "free": lambda view: view.family.least if view.step < view.knobs.steps else view.masks,
 }
@@ -176,10 +193,7 @@ def adaptive(view: View) -> Tensor:
 
 def origin(view: View) -> Tensor:
     """Each with the same chance, so that the steps' share is met on average (Dream's ``origin``)."""
-    share = view.least / max(1, view.masks)
-    if view.knobs.schedule == "dream":
-        share = float(schedules.dream_share(view.step - 1, view.knobs.steps, view.family.eps))
-    return view.open & (view.draws.uniform(view.open.numel()) < share)
+    return view.open & (view.draws.uniform(view.open.numel()) < view.share)
 
 
 def random(view: View) -> Tensor:
@@ -204,10 +218,20 @@ POLICIES: dict[str, Policy] = {
     "credit": confidence,
     "adaptive": adaptive,
     "origin": origin,
+    "ancestral": origin,
     "random": random,
 }
 """By the knob's value. ``verify`` drafts like ``confidence``; its commit forward does the rest. ``credit``
 changes the logits before they are read."""
+
+REDRAWS = frozenset({"ancestral"})
+"""Policies that draw again from the same forward when a step has committed nothing."""
+
+
+def reading(knobs: Knobs, step: int) -> Knobs:
+    """The knobs that a step's logits are read with: MDLM takes the best tokens for what is left at last."""
+    last = knobs.schedule == "mdlm" and step >= knobs.steps
+    return knobs.replace(temperature=0.0) if last else knobs
 
 
 @dataclass

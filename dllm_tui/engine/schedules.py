@@ -75,6 +75,23 @@ def dream_share(step: int, steps: int, eps: float = 1e-3) -> torch.Tensor:
     return 1 - times[step + 1] / times[step]
 
 
+def ancestral_share(step: int, steps: int, eps: float, *, coarse: bool = False) -> float:
+    """Share 1 − s/t of the masks that MDLM's and BD3-LM's ancestral samplers uncover in a step, on average.
+
+    Over t = linspace(1, eps, steps); the last step takes what is left (MDLM's noise removal).
+
+    Args:
+        step: from 0.
+        steps: of the block; those before the last are the reference's.
+        eps: share of masks at which the schedule ends.
+        coarse: s lies 1/steps before t, a little less than the distance of the times (BD3-LM).
+    """
+    if step >= steps - 1:
+        return 1.0
+    distance = 1 / steps if coarse else (1 - eps) / (steps - 1)
+    return distance / (1 - step * (1 - eps) / (steps - 1))
+
+
 def rnd1_kept(masks: int, steps: int) -> list[int]:
     """Positions that RND1 leaves masked after each of its steps − 1 rounds, of ``masks`` at the start.
 

@@ -56,13 +56,15 @@ def read(
             but it takes part in the softmax, as in the reference decoders.
         alternatives: how many of the best tokens to report beside the predicted one.
     """
+    if not sampling.counts_mask:
+        logits = _without(logits, forbidden)
     if sampling.suppressed:
         logits = _without(logits, torch.tensor(sampling.suppressed, device=logits.device))
-    shaped = shape(logits, knobs, sampling.order, forbidden) if sampling.filtered else logits
+    shaped = shape(logits, knobs, sampling, forbidden) if sampling.filtered else logits
     seen = confidence(shaped, forbidden)
     token, sure = seen.token, seen.confidence
     if knobs.temperature > 0 and not sampling.greedy:
-        source = shaped if sampling.filtered else shape(logits, knobs, sampling.order, forbidden)
+        source = shaped if sampling.filtered else shape(logits, knobs, sampling, forbidden)
         token = draws.tokens(_without(source, forbidden).softmax(-1))
         sure = _chance(shaped, token, seen.lse)
     if sampling.late:
@@ -85,24 +87,24 @@ def _chance(logits: Tensor, token: Tensor, lse: Tensor) -> Tensor:
     return (logits.gather(-1, token.unsqueeze(-1)).squeeze(-1) - lse).exp()
 
 
-def shape(logits: Tensor, knobs: Knobs, order: tuple[str, ...], forbidden: Tensor | None = None) -> Tensor:
+def shape(logits: Tensor, knobs: Knobs, sampling: Sampling, forbidden: Tensor | None = None) -> Tensor:
     """The logits [n, vocab] of the distribution that is sampled from, after temperature and filters.
 
     Args:
         logits: float32 [n, vocab].
         knobs: a temperature of 0 leaves the logits as they are.
-        order: in which the three act.
+        sampling: how temperature, top-k and top-p act.
         forbidden: ids that are never drawn. They count in the filters as any other, but when they would
             leave nothing else, the best other token stays too.
     """
     shaped, heat = logits, knobs.temperature or 1.0
-    for name in order:
+    for name in sampling.order:
         if name == "temperature":
             shaped = shaped / heat
         elif name == "top_k":
             shaped = keep_top_k(shaped, knobs.top_k)
         else:
-            shaped = keep_top_p(shaped, knobs.top_p)
+            shaped = keep_top_p(shaped, knobs.top_p, within=sampling.within_top_p)
     if forbidden is not None and (knobs.top_k or knobs.top_p < 1):
         best = _without(logits, forbidden).argmax(-1, keepdim=True)
         shaped = shaped.scatter(-1, best, logits.gather(-1, best) / heat)

@@ -43,6 +43,10 @@ class Sampling:
 
     order: tuple[str, ...] = ("temperature", "top_k", "top_p")
     """In which order the three act."""
+    within_top_p: bool = False
+    """Top-p leaves out the token with which the best ones come to hold more than that (BD3-LM)."""
+    counts_mask: bool = True
+    """The mask's logit takes part in the softmax, although the mask is never predicted."""
     filtered: bool = False
     """Confidence, entropy and margin are those of the distribution that is sampled from, with temperature
     and filters (which then act at temperature 0 too); otherwise of the model's own."""
@@ -84,7 +88,7 @@ class Family:
     finishes_block: bool = False
     """A stop token ends the answer only once its block is full, as in some references."""
     eps: float = 1e-3
-    """Share of masks at which the linear noise schedule of its samplers ends."""
+    """Share of masks at which a linear noise schedule ends."""
     least: int = 1
     """Fewest tokens that a step commits when the schedule leaves it to the policy."""
     edit_steps: int = 16

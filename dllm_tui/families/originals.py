@@ -6,7 +6,7 @@ louaaron/Score-Entropy-Discrete-Diffusion, kuleshov-group/mdlm, kuleshov-group/b
 
 from dataclasses import replace
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import Attention, Family, Sampling
 from dllm_tui.families.layout import Config, Layout, Network, Place
 from dllm_tui.knobs import Knobs
 
@@ -19,10 +19,18 @@ MDLM = Family(
     ),
     licence="Apache-2.0",
     attention=Attention.FULL,
+    eps=1e-5,
+    sampling=Sampling(counts_mask=False),
     defaults=Knobs(
-        steps=128, block_size=1024, threshold=1.0, policy="random", temperature=1.0, max_new_tokens=128
+        steps=128,
+        block_size=1024,
+        threshold=1.0,
+        policy="ancestral",
+        schedule="mdlm",
+        temperature=1.0,
+        max_new_tokens=128,
     ),
-    policies=("random", "confidence", "entropy", "margin"),
+    policies=("ancestral", "random", "confidence", "entropy", "margin"),
     fixed_knobs={
         "block_size": "MDLM denoises the whole canvas at once.",
         "edit_threshold": "MDLM keeps what it has committed.",
@@ -39,7 +47,10 @@ BD3LM = replace(
     ),
     attention=Attention.BLOCK_CAUSAL,
     grid=16,
-    defaults=MDLM.defaults.replace(steps=16, block_size=16),
+    whole_blocks=False,
+    sampling=Sampling(counts_mask=False, within_top_p=True),
+    defaults=MDLM.defaults.replace(steps=16, block_size=16, policy="random", schedule="free"),
+    policies=("random", "ancestral", "confidence", "entropy", "margin"),
     fixed_knobs={"edit_threshold": "BD3-LM keeps what it has committed."},
 )
 

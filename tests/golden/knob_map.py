@@ -15,6 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from dllm_tui.engine.draws import Draws
+from dllm_tui.engine.loop import Decoder
 from dllm_tui.families.family import Family
 from dllm_tui.knobs import Knobs
 from tests.golden.cases import Case
@@ -37,6 +42,8 @@ class Setting:
     switches: dict[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the family that are replaced."""
     expected: Trace
+    draws: Callable[[Decoder], Draws] | None = None
+    """What replays the reference's draws."""
     cut: bool = False
     """Only a part of the reference's run is compared."""
     kinds: bool = True
@@ -380,6 +387,122 @@ def wedlm(case: Case, family: Family) -> Setting:
     )
 
 
+class Replay(Draws):
+    """The draws of MDLM's and BD3-LM's references, which draw a token or the mask with one race.
+
+    Each cell takes the token v with the largest weight[v] / e[v], e exponential, the mask being one of
+    them. Ours draws the token and then whether to commit it: the same race, run first among the tokens.
+
+    Args:
+        decoder: the run; tells which cells are drawn for.
+        uniforms: float32 [draws, cells of a block, vocab], or ``None`` where all is greedy.
+        reveal: cell of the block that each step commits, where that is drawn apart (first hitting).
+    """
+
+    def __init__(self, decoder: Decoder, uniforms: Tensor | None, reveal: list[int] | None) -> None:
+        super().__init__(0)
+        self.decoder, self.uniforms, self.reveal = decoder, uniforms, reveal
+        self.drawn = 0
+        self.odds = torch.empty(0)
+
+    def tokens(self, weights: Tensor) -> Tensor:
+        block, canvas = self.decoder.block, self.decoder.canvas
+        base = 0 if self.uniforms is None else block.start // self.uniforms.shape[1] * self.uniforms.shape[1]
+        cells = canvas.open[block.start : block.end].nonzero().flatten() + block.start - base
+        if self.uniforms is None:
+            times = torch.ones_like(weights)
+        else:
+            times = 1e-10 - torch.log(self.uniforms[self.drawn][cells] + 1e-10)
+        best = (weights / times).max(-1)
+        # Committed where share · best > (1 - share) / e[mask].
+        mask_times = times[:, canvas.mask_id]
+        odds = torch.ones(block.end - block.start)
+        odds[cells + base - block.start] = 1 / (1 + best.values * mask_times)
+        self.odds = odds
+        return best.indices
+
+    def uniform(self, count: int) -> Tensor:
+        drawn, self.drawn = self.drawn, self.drawn + 1
+        if self.reveal is None:
+            return self.odds
+        block = self.decoder.block
+        score = torch.zeros(count)
+        score[self.reveal[drawn] - block.start % self.decoder.knobs.block_size] = 1.0
+        return score
+
+
+def updates(case: Case) -> Trace:
+    """The trace, where what was drawn from one prediction is one forward.
+
+    The references draw again without a forward after an update that changed nothing, and MDLM runs a last
+    forward even over a canvas that is full or hasn't changed.
+    """
+    mask_id, result, read = case.knobs["mask_token_id"], [], None
+    before = case.prompt
+    for kind, ids in trace(case):
+        if kind == "commit":
+            result.append((kind, ids))
+        elif result and mask_id not in before and len(before) == len(ids):
+            continue
+        elif kind == "cached" or before == read:
+            result[-1] = ("denoise", ids)
+        else:
+            result.append((kind, ids))
+            read = before
+        before = ids
+    return result
+
+
+def mdlm(case: Case, family: Family) -> Setting:
+    k = case.knobs
+    uniforms = case.stored(case.entry["uniforms"])
+    return Setting(
+        knobs=Knobs(
+            steps=k["num_steps"] + 1,
+            block_size=k["canvas_length"],
+            threshold=1.0,
+            policy="ancestral",
+            schedule="mdlm",
+            temperature=k["temperature"],
+            max_new_tokens=k["canvas_length"],
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        switches={"eps": k["eps"]},
+        draws=lambda decoder: Replay(decoder, uniforms, None),
+        expected=updates(case),
+    )
+
+
+def bd3lm(case: Case, family: Family) -> Setting:
+    k, size = case.knobs, case.knobs["block_length"]
+    uniforms = case.stored(case.entry["uniforms"]) if "uniforms" in case.entry else None
+    first_hitting = k["algorithm"] == "first_hitting"
+    return Setting(
+        knobs=Knobs(
+            steps=MOST_STEPS if first_hitting else k["num_steps"],
+            block_size=size,
+            threshold=1.0,
+            policy="random" if first_hitting else "ancestral",
+            schedule="free" if first_hitting else "bd3lm",
+            temperature=k["temperature"],
+            # Where less than the best token's probability is allowed, it is greedy.
+            top_p=max(0.01, k["nucleus_p"]),
+            max_new_tokens=k["num_blocks"] * size - len(case.prompt),
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        switches={"grid": size},
+        draws=lambda decoder: Replay(decoder, uniforms, case.expected.get("reveal")),
+        expected=updates(case),
+        kinds=k["kv_cache"],
+    )
+
+
+def mdlm_or_bd3lm(case: Case, family: Family) -> Setting:
+    return (mdlm if "canvas_length" in case.knobs else bd3lm)(case, family)
+
+
 MAPS: dict[str, Map] = {
     "low_confidence_static": sdar,
     "low_confidence_dynamic": sdar,
@@ -398,5 +521,7 @@ MAPS: dict[str, Map] = {
     "stable_diffcoder": stable_diffcoder,
     "fast_dllm_v2": fast_dllm_v2,
     "wedlm": wedlm,
+    "ddpm_cache": mdlm_or_bd3lm,
+    "first_hitting": mdlm_or_bd3lm,
 }
 """By the name of the reference's algorithm."""

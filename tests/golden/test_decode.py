@@ -28,6 +28,8 @@ def run(model: Model, setting: Setting) -> tuple[Trace, Done]:
     family = replace(model.family, **setting.switches)
     model = replace(model, family=family, mask_id=setting.mask_id, stop_ids=setting.stop_ids)
     decoder = Decoder(model, setting.prompt, LiveKnobs(setting.knobs), frame=setting.frame)
+    if setting.draws is not None:
+        decoder.draws = setting.draws(decoder)
     canvas, trace = Canvas(), []
     for event in decoder.events():
         if isinstance(event, Step):
