@@ -71,6 +71,10 @@ class Plan:
         """Undecided cells that a step may commit, of the block's from ``start`` on: bool [T]."""
         return is_open
 
+    def leading(self, start: int, reached: Tensor) -> Tensor:
+        """Those cells of :meth:`reach` from which a step commits at least its share: bool [T]."""
+        return reached
+
     def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
         """The forward over a block, predicting ``cells`` (int64 [n])."""
         raise NotImplementedError
@@ -286,6 +290,43 @@ class Full(Plan):
         """None: there is nothing to keep."""
 
 
+class Overlapping(Full):
+    """The whole canvas, with blocks that begin before the one before them is full (D2F, d3LLM).
+
+    To the loop it is one block; how far steps reach into it is decided here.
+
+    Args:
+        canvas: with the prompt on it.
+        shift: 1 where a position's prediction is read one row before it.
+        size: of a block.
+        share: of a block that must be decided before the next one is begun.
+    """
+
+    def __init__(self, canvas: Canvas, shift: int, size: int, share: float) -> None:
+        super().__init__(canvas, shift)
+        self.size, self.share = size, share
+
+    def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
+        length = max(limit, self.canvas.length)
+        return length, length
+
+    def reach(self, start: int, is_open: Tensor) -> Tensor:
+        """Those of blocks that have begun."""
+        reached = is_open.clone()
+        for first in range(0, is_open.numel(), self.size):
+            if is_open[first : first + self.size].float().mean() > 1 - self.share:
+                reached[first + self.size :] = False
+                break
+        return reached
+
+    def leading(self, start: int, reached: Tensor) -> Tensor:
+        """Those of the first block that isn't full."""
+        first = int(reached.to(torch.uint8).argmax()) // self.size * self.size
+        leading = torch.zeros_like(reached)
+        leading[first : first + self.size] = reached[first : first + self.size]
+        return leading
+
+
 class Approximate(Full):
     """The whole canvas with the caches of Fast-dLLM (arXiv 2505.22618): quick, and not quite the model.
 
@@ -367,6 +408,8 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
         return TwoStreams(canvas, family.shift)
     if full and knobs.cache in ("prefix", "dual"):
         return Approximate(canvas, family.shift, dual=knobs.cache == "dual")
+    if full and family.overlap < 1:
+        return Overlapping(canvas, family.shift, knobs.block_size, family.overlap)
     if full:
         return Full(canvas, family.shift)
     if family.attention is Attention.BLOCK_CAUSAL:

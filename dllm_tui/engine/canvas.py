@@ -66,6 +66,13 @@ class Canvas:
         self.confidence[span] = torch.where(where, confidence, self.confidence[span])
         self.open[span] &= ~where
 
+    def close(self, stop_ids: frozenset[int]) -> None:
+        """Fill everything behind the answer's first stop token with it."""
+        stop = self.first_of(stop_ids, self.prompt, self.length)
+        if stop is not None:
+            rest = torch.full((self.length - stop - 1,), int(self.ids[stop]))
+            self.put(stop + 1, rest, torch.ones_like(rest, dtype=torch.bool), torch.ones(rest.numel()))
+
     def remask(self, start: int, end: int) -> None:
         """Return the cells ``start … end-1`` to the mask."""
         self.ids[start:end] = self.mask_id

@@ -179,6 +179,7 @@ class Decoder:
                 view = View(
                     ids=canvas.ids[span].clone(),
                     open=is_open,
+                    leading=self.plan.leading(block.start, is_open),
                     token=_spread(scores.token, wanted),
                     confidence=_spread(scores.confidence, wanted),
                     entropy=_spread(scores.entropy, wanted),
@@ -194,6 +195,8 @@ class Decoder:
                 if self.knobs.policy not in REDRAWS or canvas.masks(block.start, block.end) < masks:
                     break
                 step += 1
+            if self.model.family.closes:
+                canvas.close(self.model.stop_ids)
             goes_on = rule.goes_on(self._undecided())
             if not (goes_on and rule.revises):
                 self._settle()

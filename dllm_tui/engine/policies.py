@@ -41,6 +41,8 @@ class View:
     """int64 [T], what stands there now."""
     open: Tensor
     """bool [T], undecided cells that may be committed now."""
+    leading: Tensor
+    """bool [T], those of them that the steps' share is asked of: all, unless blocks overlap."""
     token: Tensor
     """int64 [T], predictions."""
     confidence: Tensor
@@ -84,7 +86,8 @@ class View:
         """The best cells by a score, as many as the schedule asks for: bool [T]."""
         if self.knobs.pick_temperature:
             score = perturb(score, self.knobs.pick_temperature, self.draws.uniform(score.numel()))
-        return commit(score, self.open, least=self.least if least is None else least)
+        due = commit(score, self.leading, least=self.least if least is None else least)
+        return due | commit(score, self.open) if (self.open & ~self.leading).any() else due
 
 
 def _rnd1(view: View) -> int:

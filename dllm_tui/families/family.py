@@ -85,6 +85,10 @@ class Family:
     denoised is read bidirectionally, by adapted ones (``smol``)."""
     whole_blocks: bool = True
     """The last block keeps its size where it reaches past the longest answer."""
+    overlap: float = 1.0
+    """Share of a block that must be decided before the next one is begun beside it (D2F, d3LLM)."""
+    closes: bool = False
+    """A stop token, once committed, fills everything behind it, whatever is still open before it (d3LLM)."""
     finishes_block: bool = False
     """A stop token ends the answer only once its block is full, as in some references."""
     eps: float = 1e-3

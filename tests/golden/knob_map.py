@@ -387,6 +387,26 @@ def wedlm(case: Case, family: Family) -> Setting:
     )
 
 
+def d3llm(case: Case, family: Family) -> Setting:
+    k = case.knobs
+    return Setting(
+        knobs=Knobs(
+            steps=MOST_STEPS,
+            block_size=k["block_length"],
+            policy="low-entropy",
+            schedule="free",
+            entropy_bound=k["threshold"],
+            temperature=k["temperature"],
+            max_new_tokens=k["gen_length"],
+        ),
+        mask_id=k["mask_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset({k["eos_token_id"]} if k["early_stop"] else ()),
+        switches={"overlap": k["block_add_threshold"], "closes": k["early_stop"]},
+        expected=denoising(case),
+    )
+
+
 class Replay(Draws):
     """The draws of MDLM's and BD3-LM's references, which draw a token or the mask with one race.
 
@@ -521,6 +541,7 @@ MAPS: dict[str, Map] = {
     "stable_diffcoder": stable_diffcoder,
     "fast_dllm_v2": fast_dllm_v2,
     "wedlm": wedlm,
+    "d3llm_multi_block": d3llm,
     "ddpm_cache": mdlm_or_bd3lm,
     "first_hitting": mdlm_or_bd3lm,
 }
