@@ -29,6 +29,8 @@ from dllm_tui.knobs import Knobs, LiveKnobs
 from dllm_tui.ports import HostState, Message, Run, Sink
 
 STOP = 0
+STEP = 0.04
+"""Seconds that a step is said to take."""
 ANSWER = (
     "The lighthouse keeper, a kind-hearted and resourceful man named Malcolm Blackstone, was a gruff but "
     "lovable man with a heart full of compassion. He had spent his whole life by the sea, and he knew every "
@@ -126,8 +128,12 @@ class _Writer:
         self.host, self.run, self.index, self.sinks = host, run, index, sinks
         self.nfe = 0
         self.phases = {"prefill": 0, "denoise": 0, "commit": 0}
-        self.began = time.monotonic()
         self.random = random.Random(7)
+
+    @property
+    def clock(self) -> float:
+        """Seconds as a run's events tell them: the same in every run, whatever the pace."""
+        return self.nfe * STEP
 
     def add(self, event: object) -> None:
         for sink in self.sinks:
@@ -142,14 +148,13 @@ class _Writer:
             time.sleep(self.host.pace)
         self.nfe += 1
         self.phases[phase] += 1
-        now = time.monotonic() - self.began
         self.add(
             Step(
                 run=self.index,
                 phase=phase,  # type: ignore[arg-type]
                 nfe=self.nfe,
-                t=now,
-                seconds=self.host.pace or 0.01,
+                t=self.clock,
+                seconds=STEP,
                 length=length,
                 **more,  # type: ignore[arg-type]
             )
@@ -176,7 +181,7 @@ class _Writer:
                 tokens=len(kept),
                 nfe=self.nfe,
                 nfe_by_phase=dict(self.phases),
-                seconds=time.monotonic() - self.began,
+                seconds=self.clock,
                 seconds_by_phase=dict.fromkeys(self.phases, 0.0),
             )
         )
@@ -198,7 +203,7 @@ class _Writer:
                     name: value for name, value in knobs.to_dict().items() if value != before.to_dict()[name]
                 }
                 if changes:
-                    self.add(KnobChange(run=self.index, t=time.monotonic() - self.began, changes=changes))
+                    self.add(KnobChange(run=self.index, t=self.clock, changes=changes))
                     before = knobs
                 step += 1
                 self._denoise(answer, masked, knobs, block, step, end)

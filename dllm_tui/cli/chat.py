@@ -1,6 +1,8 @@
 """``dllm-chat`` without a command: the app."""
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -9,6 +11,9 @@ from dllm_tui.cli.host import new_host
 from dllm_tui.errors import DllmError
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
+
+if TYPE_CHECKING:
+    from dllm_tui.tui.choice import Choice
 
 
 def check_theme(name: str) -> None:
@@ -22,6 +27,12 @@ def check_theme(name: str) -> None:
         raise typer.BadParameter(f"{name!r} is none; there are {', '.join(themes)}", param_hint="--theme")
 
 
+def _models() -> "Sequence[Choice]":
+    from dllm_tui.cli.models import choices  # reads every family: not before somebody wants to choose
+
+    return choices()
+
+
 def chat(chosen: Settings) -> None:
     """Run the app until the person leaves.
 
@@ -31,13 +42,12 @@ def chat(chosen: Settings) -> None:
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise DllmError("The app needs a terminal.", "In scripts and pipes, use `dllm-chat ask`.")
-    from dllm_tui.cli.models import choices
     from dllm_tui.tui.app import ChatApp
     from dllm_tui.tui.base import run
 
     host = new_host(chosen, recorded=True)
     session = Session(host, chosen, history=paths.traces_dir() if chosen.history else None)
-    app = ChatApp(session, chosen, models=choices, themes_dir=paths.themes_dir(), save=settings.save)
+    app = ChatApp(session, chosen, models=_models, themes_dir=paths.themes_dir(), save=settings.save)
     try:
         code = run(app, paths.log_file())
     finally:

@@ -46,6 +46,7 @@ async def until(pilot: Pilot[None], true: Callable[[], object], seconds: float =
 
 async def ask(pilot: Pilot[None], app: ChatApp, text: str = "Tell me a story.") -> None:
     """Type a prompt and send it."""
+    await until(pilot, lambda: app.screen.query("#prompt"))
     app.screen.query_one("#prompt").focus()
     await pilot.press(*(keys(text)), "enter")
     await pilot.pause()

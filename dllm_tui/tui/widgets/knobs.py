@@ -248,7 +248,8 @@ class KnobPanel(VerticalScroll, can_focus=False):
 
     def focus_first(self) -> None:
         """Move the focus to the first knob that can be turned."""
-        next(widget for widget in self.query(Turnable) if widget.focusable).focus()
+        # set at once: keys that were typed meanwhile are meant for the knob
+        self.screen.set_focus(next(widget for widget in self.query(Turnable) if widget.focusable))
 
 
 def _nothing(_: KnobWidget) -> None:

@@ -15,7 +15,7 @@ DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 class StatusLine(Drawn):
     """Draws a :class:`~dllm_tui.session.HostState`; what does not fit is left out from the middle."""
 
-    state: reactive[HostState] = reactive(HostState())
+    state: reactive[HostState] = reactive(HostState(phase="loading"))
     running: reactive[bool] = reactive(False)
 
     def __init__(self, pen: Pen) -> None:
@@ -53,7 +53,7 @@ class StatusLine(Drawn):
                 return [Segment("no model ", pen.muted)]
             case "fetching" | "loading":
                 word = "downloading" if state.phase == "fetching" else "loading"
-                if state.progress is None:
+                if not state.progress:
                     return [Segment(f"{pen.marks.busy} {word} ", pen.accent)]
                 filled = round(state.progress * BAR)
                 return [

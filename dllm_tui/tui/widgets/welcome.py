@@ -20,7 +20,7 @@ TRY = (
 class Welcome(Static):
     """Shown until there is a conversation."""
 
-    state: reactive[HostState] = reactive(HostState())
+    state: reactive[HostState] = reactive(HostState(phase="loading", detail="the model is being loaded"))
 
     def __init__(self) -> None:
         super().__init__(id="welcome")
