@@ -108,7 +108,8 @@ def moe_network(file: GGUF) -> Network:
         "num_experts_per_tok": number("expert_used_count"),
         "moe_intermediate_size": number("expert_feed_forward_length"),
     }
-    return qwen3_moe(Config(fields, file.path.name), norm_topk_prob=arch in NORMED)
+    known = {name: value for name, value in fields.items() if value is not None}
+    return qwen3_moe(Config(known, file.path.name), norm_topk_prob=arch in NORMED)
 
 
 def place_moe(name: str, network: Network) -> tuple[Place, ...]:

@@ -2,14 +2,16 @@
 
 import errno
 import io
+import json
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from huggingface_hub import constants, errors, hf_hub_download, snapshot_download
+from huggingface_hub import constants, errors, get_session, hf_hub_download, snapshot_download
 from tqdm import tqdm
 
 from dllm_tui.errors import StoreError
@@ -17,6 +19,8 @@ from dllm_tui.errors import StoreError
 WANTED = ["*.safetensors", "*.json", "*.jinja", "merges.txt"]
 UNWANTED = ["*/*", "consolidated*"]
 """Folders of a repository hold adapters, or the same weights in another form."""
+
+REACH_SECONDS = 10
 
 Progress: TypeAlias = Callable[[str, float], None]
 """Gets what is being done, for people, and how much of it is done, 0 … 1. May raise, to stop."""
@@ -41,8 +45,7 @@ class Repository:
         Raises:
             StoreError: it can't be fetched, or isn't there.
         """
-        with self._explained():
-            return Path(hf_hub_download(self.id, "config.json", **self._options())).parent
+        return self._local_first(partial(hf_hub_download, self.id, "config.json")).parent
 
     def tokenizer(self) -> Path:
         """The directory with the repository's tokenizer.
@@ -50,28 +53,52 @@ class Repository:
         Raises:
             StoreError: a file can't be fetched.
         """
-        with self._explained():
-            options: dict[str, Any] = self._options()
-            return Path(snapshot_download(self.id, allow_patterns=["*.json", "merges.txt"], **options))
+        files = ["*.json", "merges.txt"]
+        return self._local_first(partial(snapshot_download, self.id, allow_patterns=files))
 
-    def fetch(self, progress: Progress | None = None) -> Path:
+    def fetch(self, progress: Progress | None = None, *, newest: bool = False) -> Path:
         """The directory with everything that is needed.
+
+        Args:
+            progress: is told how far it is; may raise, to stop.
+            newest: look for a newer state of the repository too; otherwise what is complete on this machine
+                is taken as it is, without a look at the network.
 
         Raises:
             StoreError: a file can't be fetched, or the disk can't hold them all.
         """
-        options: dict[str, Any] = self._options()
-        options |= {"allow_patterns": WANTED, "ignore_patterns": UNWANTED}
-        with self._explained():
-            if self.offline or constants.HF_HUB_OFFLINE:
-                return Path(snapshot_download(self.id, **options))
-            listed: Any = snapshot_download(self.id, dry_run=True, **options)
+
+        def download(**how: Any) -> str:
+            wanted: dict[str, Any] = {"allow_patterns": WANTED, "ignore_patterns": UNWANTED, **how}
+            if how["local_files_only"]:
+                return _checked(snapshot_download(self.id, **wanted))
+            listed: Any = snapshot_download(self.id, dry_run=True, **wanted)
             missing = sum(file.file_size for file in listed if file.will_download)
             self._check_room(missing)
-            return Path(snapshot_download(self.id, tqdm_class=_bar(self.id, missing, progress), **options))
+            return snapshot_download(self.id, tqdm_class=_bar(self.id, missing, progress), **wanted)
 
-    def _options(self) -> dict[str, Any]:
-        return {"revision": self.revision, "token": self.token, "local_files_only": self.offline}
+        return self._local_first(download, newest=newest)
+
+    def _local_first(self, download: Callable[..., str], *, newest: bool = False) -> Path:
+        """What is complete in the hub's cache on this machine, else what ``download`` brings.
+
+        Args:
+            download: gets revision, token and whether to stay on this machine; gives a path.
+            newest: go to the hub first.
+
+        Raises:
+            StoreError: the download failed.
+        """
+        how: dict[str, Any] = {"revision": self.revision, "token": self.token}
+        with self._explained():
+            if not newest or self.offline:
+                try:
+                    return Path(download(**how, local_files_only=True))
+                except errors.LocalEntryNotFoundError:
+                    if self.offline:
+                        raise
+            _reach()
+            return Path(download(**how, local_files_only=False))
 
     def _check_room(self, size: int) -> None:
         cache = Path(constants.HF_HUB_CACHE)
@@ -100,7 +127,7 @@ class Repository:
             ) from error
         except errors.RevisionNotFoundError as error:
             raise StoreError(f"{self.id} has no revision {self.revision!r}.") from error
-        except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, errors.DryRunError) as error:
             raise StoreError(
                 f"{self.id} is not complete on this machine, and the hub can't be reached.",
                 "Connect to the network once; what was fetched before is kept.",
@@ -119,6 +146,35 @@ class Repository:
             ) from error
 
 
+def _reach() -> None:
+    """See whether the hub answers at all; the library would try for half a minute.
+
+    Raises:
+        LocalEntryNotFoundError: it doesn't.
+    """
+    try:
+        get_session().head(constants.ENDPOINT, timeout=REACH_SECONDS)
+    except (OSError, errors.HTTPError) as error:
+        raise errors.LocalEntryNotFoundError(str(error)) from error
+
+
+def _checked(snapshot: str) -> str:
+    """The snapshot's path, if its weights are all there.
+
+    Raises:
+        LocalEntryNotFoundError: they are not: its fetch was interrupted, or only its config was asked for.
+    """
+    folder = Path(snapshot)
+    index = folder / "model.safetensors.index.json"
+    try:
+        shards = set(json.loads(index.read_bytes())["weight_map"].values()) if index.exists() else set[str]()
+    except (OSError, ValueError, KeyError, AttributeError):
+        shards = {"an index that can be read"}
+    if not any(folder.glob("*.safetensors")) or not all((folder / str(shard)).exists() for shard in shards):
+        raise errors.LocalEntryNotFoundError(f"the snapshot in {snapshot} is incomplete")
+    return snapshot
+
+
 def _bar(name: str, size: int, progress: Progress | None) -> Any:
     """A progress bar class that draws nothing and tells ``progress``.
 
@@ -127,8 +183,9 @@ def _bar(name: str, size: int, progress: Progress | None) -> Any:
         size: bytes to fetch.
         progress: is told.
     """
+    base: Any = tqdm  # a generic class for the type checker only
 
-    class Bar(tqdm[Any]):
+    class Bar(base):
         def __init__(self, *args: Any, **options: Any) -> None:
             options.pop("name", None)
             super().__init__(*args, **{**options, "file": io.StringIO()})

@@ -171,27 +171,18 @@ def geometry_of(network: Network) -> Geometry | None:
 
 def _tokenizer(directory: Directory, layout: Layout, repository: Repository | None) -> ChatTokenizer | None:
     """The checkpoint's tokenizer with the family's template, or ``None`` where it has none."""
-    words = tokenizer.from_directory(directory.path, control=layout.mask_tokens)
+
+    def mend(own: str | None, known: Mapping[str, int]) -> str | None:
+        ours = layout.chat_template
+        template = ours if ours and set(CONTROL.findall(ours)) <= known.keys() else own
+        return template and layout.template_preamble + template
+
+    words = tokenizer.from_directory(directory.path, control=layout.mask_tokens, mend=mend)
     if words is None and layout.tokenizer and repository:
-        own = Repository(layout.tokenizer, None, repository.token, repository.offline)
+        other = Repository(layout.tokenizer, None, repository.token, repository.offline)
         with contextlib.suppress(StoreError):
-            words = tokenizer.from_directory(own.tokenizer(), control=layout.mask_tokens)
-    if words is None:
-        return None
-    template = words.template
-    if layout.chat_template and set(CONTROL.findall(layout.chat_template)) <= words.ids.keys():
-        template = layout.chat_template
-    if template:
-        template = layout.template_preamble + template
-    if template == words.template:
-        return words
-    return ChatTokenizer(
-        words.backend,
-        name=words.name,
-        template=template,
-        named_tokens=words.named_tokens,
-        control=layout.mask_tokens,
-    )
+            return tokenizer.from_directory(other.tokenizer(), control=layout.mask_tokens, mend=mend)
+    return words
 
 
 def model_of(

@@ -8,10 +8,10 @@ the parts are encoded one by one, so that only the template's own control tokens
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers
@@ -53,6 +53,9 @@ SPLITS: dict[str, str | None] = {
 
 ``smollm`` takes digits one by one and then splits as GPT-2 does.
 """
+
+Mend: TypeAlias = Callable[[str | None, Mapping[str, int]], str | None]
+"""Gets a checkpoint's own chat template, if it has one, and the known tokens; gives the one to use."""
 
 GGUF_CONTROL, GGUF_USER_DEFINED = 3, 4
 
@@ -265,13 +268,16 @@ def _pairs(lines: Sequence[str]) -> list[tuple[str, str]]:
     return [(left, right) for left, _, right in halves]
 
 
-def from_directory(directory: Path, *, control: Sequence[str] = ()) -> ChatTokenizer | None:
+def from_directory(
+    directory: Path, *, control: Sequence[str] = (), mend: Mend = lambda template, known: template
+) -> ChatTokenizer | None:
     """The tokenizer of a checkpoint's directory, or ``None`` where it has none.
 
     Args:
         directory: holds ``tokenizer.json``, or ``vocab.json`` and ``merges.txt`` (split as Qwen2 does), and
             perhaps ``tokenizer_config.json``, ``special_tokens_map.json`` and ``chat_template.jinja``.
         control: further tokens that a person must not be able to write, e.g. the mask.
+        mend: gives the chat template to use instead of the checkpoint's own.
 
     Raises:
         CheckpointError: a file is damaged; it is named.
@@ -296,9 +302,8 @@ def from_directory(directory: Path, *, control: Sequence[str] = ()) -> ChatToken
         raise
     except Exception as error:  # the library raises bare exceptions, and the files may hold anything
         raise broken(f"a file is damaged ({error})", name) from error
-    return ChatTokenizer(
-        backend, name=name, template=_template(directory, config), named_tokens=named, control=control
-    )
+    template = mend(_template(directory, config), backend.get_vocab(with_added_tokens=True))
+    return ChatTokenizer(backend, name=name, template=template, named_tokens=named, control=control)
 
 
 def _add_missing(

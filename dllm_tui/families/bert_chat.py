@@ -56,6 +56,7 @@ KEPT = (
     "local_rope_theta",
     "rope_parameters",
     "pad_token_id",
+    "tie_word_embeddings",
 )
 
 

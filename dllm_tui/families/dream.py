@@ -41,6 +41,7 @@ FAMILY = Family(
 
 DIFFUCODER = replace(
     FAMILY,
+    name="diffucoder",
     title="DiffuCoder",
     licence="Apple Machine Learning Research Model licence",
     notice="DiffuCoder's weights are for research only (Apple Machine Learning Research Model licence).",
