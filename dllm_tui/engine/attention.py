@@ -31,6 +31,7 @@ class Forward:
     mask: Tensor | None = None
     causal: bool = False
     rows: Tensor | slice | None = None
+    condition: Tensor | None = None
     order: Tensor | None = None
     """int64 [T], position of each id less ``start``, where they are not in order."""
 
@@ -78,6 +79,9 @@ class Plan:
     def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
         """The forward over a block, predicting ``cells`` (int64 [n])."""
         raise NotImplementedError
+
+    def hear(self, logits: Tensor, temperature: float) -> None:
+        """Take notice of what the forward over a block said, where the next one is told."""
 
     def commit(self, start: int, end: int, *, judge: bool) -> Forward | None:
         """The forward that keeps a finished block, if any.
@@ -259,6 +263,41 @@ class Reordered(Plan):
         """None: the next step's forward keeps it."""
 
 
+class EncoderCanvas(Plan):
+    """A causal encoder of what is finished, and a canvas that sees it and all of itself (DiffusionGemma).
+
+    The canvas is told what it said in the step before.
+    """
+
+    def __init__(self, canvas: Canvas) -> None:
+        super().__init__(canvas)
+        self._said: Tensor | None = None
+
+    def prefill(self) -> Forward:
+        """The encoder, over the whole prompt."""
+        return Forward(ids=self.canvas.ids, start=0, causal=True, write_at=0, rows=NONE)
+
+    def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
+        self._said = None
+        return start + knobs.block_size, start + knobs.block_size
+
+    def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
+        """The canvas."""
+        ids = self.canvas.ids[start:end]
+        return Forward(
+            ids=ids, start=start, noised=True, context=start, rows=cells - start, condition=self._said
+        )
+
+    def hear(self, logits: Tensor, temperature: float) -> None:
+        """Keep the logits, after the temperature."""
+        self._said = logits / temperature
+
+    def commit(self, start: int, end: int, *, judge: bool) -> Forward:
+        """The encoder, over the finished canvas."""
+        ids = self.canvas.ids[start:end]
+        return Forward(ids=ids, start=start, causal=True, context=start, write_at=start, rows=NONE)
+
+
 class Full(Plan):
     """Every position sees every other: the whole canvas is there from the start, nothing can be kept.
 
@@ -406,12 +445,8 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
         )
     if family.two_streams:
         return TwoStreams(canvas, family.shift)
-    if full and knobs.cache in ("prefix", "dual"):
-        return Approximate(canvas, family.shift, dual=knobs.cache == "dual")
-    if full and family.overlap < 1:
-        return Overlapping(canvas, family.shift, knobs.block_size, family.overlap)
     if full:
-        return Full(canvas, family.shift)
+        return _full_plan(family, canvas, knobs)
     if family.attention is Attention.BLOCK_CAUSAL:
         size = family.grid or knobs.block_size
         return BlockCausal(
@@ -424,4 +459,12 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
         )
     if family.attention is Attention.REORDERED:
         return Reordered(canvas)
-    raise EngineError(f"{family.title} decodes with {family.attention} attention, which isn't built yet.")
+    return EncoderCanvas(canvas)
+
+
+def _full_plan(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
+    if knobs.cache in ("prefix", "dual"):
+        return Approximate(canvas, family.shift, dual=knobs.cache == "dual")
+    if family.overlap < 1:
+        return Overlapping(canvas, family.shift, knobs.block_size, family.overlap)
+    return Full(canvas, family.shift)

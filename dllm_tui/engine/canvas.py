@@ -17,11 +17,13 @@ class Canvas:
     Args:
         prompt_ids: the prompt.
         mask_id: what an undecided cell holds.
+        noisy: undecided cells hold any token, and that is what they show.
     """
 
-    def __init__(self, prompt_ids: list[int], mask_id: int) -> None:
+    def __init__(self, prompt_ids: list[int], mask_id: int, *, noisy: bool = False) -> None:
         self.prompt = len(prompt_ids)
         self.mask_id = mask_id
+        self.noisy = noisy
         self.ids = torch.tensor(prompt_ids, dtype=torch.int64)
         """int64 [length]."""
         self.open = torch.zeros(self.prompt, dtype=torch.bool)
@@ -65,6 +67,18 @@ class Canvas:
         self.ids[span] = torch.where(where, tokens, self.ids[span])
         self.confidence[span] = torch.where(where, confidence, self.confidence[span])
         self.open[span] &= ~where
+
+    def renoise(self, start: int, tokens: Tensor, noise: Tensor) -> None:
+        """Lay a canvas of undecided cells anew.
+
+        Args:
+            start: absolute position of the first one.
+            tokens: int64 [T].
+            noise: bool [T], which of them are noise, not the model's.
+        """
+        self.ids[start : start + tokens.numel()] = tokens
+        for index in noise.nonzero().flatten().tolist():
+            self._moved[start + index] = "renoise"
 
     def close(self, stop_ids: frozenset[int]) -> None:
         """Fill everything behind the answer's first stop token with it."""
@@ -118,8 +132,9 @@ class Canvas:
         return self.ids[self.prompt : end][~self.open[self.prompt : end]].tolist()
 
     def shown(self) -> Tensor:
-        """int64 [answer]: the answer's ids, -1 where a cell is undecided; for :meth:`changes_since`."""
-        return self.ids[self.prompt :].masked_fill(self.open[self.prompt :], -1)
+        """int64 [answer]: the answer's ids, -1 where a cell is masked; for :meth:`changes_since`."""
+        ids = self.ids[self.prompt :]
+        return ids.clone() if self.noisy else ids.masked_fill(self.open[self.prompt :], -1)
 
     def changes_since(self, before: Tensor) -> tuple[Change, ...]:
         """How the answer differs from an earlier :meth:`shown`.

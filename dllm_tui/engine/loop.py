@@ -34,6 +34,7 @@ from dllm_tui.events import (
     RunStart,
     Step,
 )
+from dllm_tui.families.family import Noise
 from dllm_tui.knobs import KNOBS, Knobs, LiveKnobs
 
 CACHE_ROOM = 1024
@@ -89,7 +90,7 @@ class Decoder:
         self.knobs = live.now
         vocabulary = model.backbone.vocab_size
         mask_id = vocabulary if model.mask_id is None else model.mask_id
-        self.canvas = Canvas(prompt_ids, mask_id)
+        self.canvas = Canvas(prompt_ids, mask_id, noisy=model.family.noise is Noise.UNIFORM)
         self.canvas.given = {len(prompt_ids) + i: token for i, token in enumerate(frame) if token is not None}
         self.plan = plan_for(model.family, self.canvas, self.knobs)
         self._check_policy(self.knobs.policy)
@@ -175,7 +176,8 @@ class Decoder:
             if self.knobs.policy == "credit":
                 logits = block.credit.fuse(logits, wanted)
             while True:
-                scores = self._read(logits, reading(self.knobs, step - begun), self.alternatives)
+                knobs = reading(self.model.family, self.knobs, step - begun)
+                scores = self._read(logits, knobs, self.alternatives)
                 view = View(
                     ids=canvas.ids[span].clone(),
                     open=is_open,
@@ -192,6 +194,7 @@ class Decoder:
                     draws=self.draws,
                 )
                 rule.apply(canvas, block.start, view)
+                self.plan.hear(logits, knobs.temperature or 1.0)
                 if self.knobs.policy not in REDRAWS or canvas.masks(block.start, block.end) < masks:
                     break
                 step += 1
@@ -260,6 +263,9 @@ class Decoder:
             return []
         end, length = (min(place, self.context) for place in self.plan.lay(start, limit, self.knobs))
         canvas.resize(length)
+        if self.model.family.noise is Noise.UNIFORM:
+            noise = self.draws.ids(length - start, self.model.backbone.vocab_size)
+            canvas.renoise(start, noise, torch.ones_like(noise, dtype=torch.bool))
         self.block = block = Block(self.block.index + 1, start, end)
         if seed is not None:
             canvas.put(start, seed.token, torch.ones(1, dtype=torch.bool), seed.confidence)
@@ -359,6 +365,7 @@ class Decoder:
             mask=None if forward.mask is None else forward.mask.to(device, non_blocking=True),
             causal=forward.causal,
             rows=rows.to(device, non_blocking=True) if isinstance(rows, Tensor) else rows,
+            condition=forward.condition,
         )
 
     # Events

@@ -14,6 +14,7 @@ from dllm_tui.engine.draws import Draws
 from dllm_tui.engine.model import Model
 from dllm_tui.engine.revision import EditBudget, InsertDelete, edits
 from dllm_tui.engine.selection import (
+    StableAndConfident,
     best_of_runs,
     commit,
     credit,
@@ -26,7 +27,7 @@ from dllm_tui.engine.selection import (
 )
 from dllm_tui.engine.selection import factor as by_factor
 from dllm_tui.errors import EngineError
-from dllm_tui.families.family import Attention, Family, Revision
+from dllm_tui.families.family import Attention, Family, Noise, Revision
 from dllm_tui.knobs import Knobs
 
 
@@ -231,8 +232,17 @@ REDRAWS = frozenset({"ancestral"})
 """Policies that draw again from the same forward when a step has committed nothing."""
 
 
-def reading(knobs: Knobs, step: int) -> Knobs:
-    """The knobs that a step's logits are read with: MDLM takes the best tokens for what is left at last."""
+def reading(family: Family, knobs: Knobs, step: int) -> Knobs:
+    """The knobs that a step's logits are read with.
+
+    MDLM takes the best tokens for what is left at last; DiffusionGemma cools down.
+    """
+    if family.noise is Noise.UNIFORM:
+        coldest = min(family.renoising.coldest, knobs.temperature)
+        step = min(step, knobs.steps)
+        return knobs.replace(
+            temperature=schedules.temperature(step - 1, knobs.steps, coldest, knobs.temperature)
+        )
     last = knobs.schedule == "mdlm" and step >= knobs.steps
     return knobs.replace(temperature=0.0) if last else knobs
 
@@ -366,6 +376,39 @@ class Inserting(Rule):
         canvas.reflow(start, reflow, logits.log_softmax(-1).exp())
 
 
+@dataclass
+class Renoise(Rule):
+    """Every cell may change in every step: the surest take a drawn token, all others new noise.
+
+    What counts in the end are the best tokens of the last step, not the drawn ones (DiffusionGemma).
+    """
+
+    stop: StableAndConfident
+    revises = True
+    _done: bool = False
+
+    def goes_on(self, is_open: Tensor) -> bool:
+        """Until the picture is stable and the model sure of it, or the steps are used up."""
+        return not self._done
+
+    def wanted(self, is_open: Tensor) -> Tensor:
+        """Every cell."""
+        return torch.ones_like(is_open)
+
+    def apply(self, canvas: Canvas, start: int, view: View) -> None:
+        """New tokens where the entropies' sum allows it, new noise elsewhere."""
+        heat = reading(view.family, view.knobs, view.step).temperature or 1.0
+        drawn = view.draws.tokens((view.logits / heat).softmax(-1)).cpu()
+        noise = view.draws.ids(drawn.numel(), view.logits.shape[-1])
+        everywhere = torch.ones_like(view.open)
+        accepted = entropy_bounded(view.entropy, everywhere, view.knobs.entropy_bound)
+        self._done = self.stop(view.token, view.entropy) or view.step >= view.knobs.steps
+        if self._done:
+            canvas.put(start, view.token, everywhere, view.confidence)
+        else:
+            canvas.renoise(start, torch.where(accepted, drawn, noise), ~accepted)
+
+
 def rule_for(model: Model) -> Rule:
     """A new block's rule.
 
@@ -375,6 +418,8 @@ def rule_for(model: Model) -> Rule:
     family = model.family
     if family.attention is Attention.REORDERED:
         return Sliding()
+    if family.noise is Noise.UNIFORM:
+        return Renoise(StableAndConfident(family.renoising.stability, family.renoising.certainty))
     if family.revision is Revision.MONOTONE:
         return Monotone()
     inserts = family.revision is Revision.INSERT_DELETE

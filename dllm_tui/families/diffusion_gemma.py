@@ -3,7 +3,7 @@
 transformers knows the class; its own generation loop is not used. Card: google/diffusiongemma-26B-A4B-it.
 """
 
-from dllm_tui.families.family import Attention, Family, Noise, Revision
+from dllm_tui.families.family import Attention, Family, Noise, Revision, Sampling
 from dllm_tui.families.layout import Config, Layout, Network, Place
 from dllm_tui.knobs import Knobs
 
@@ -21,6 +21,7 @@ FAMILY = Family(
     noise=Noise.UNIFORM,
     revision=Revision.RENOISE,
     grid=256,
+    sampling=Sampling(filtered=True, greedy=True),
     defaults=Knobs(
         steps=48, block_size=256, policy="entropy", entropy_bound=0.1, temperature=0.8, max_new_tokens=1024
     ),

@@ -59,6 +59,18 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Renoising:
+    """How a canvas of uniform noise is denoised (DiffusionGemma)."""
+
+    coldest: float = 0.4
+    """Temperature to which the knob's falls until the last step."""
+    stability: int = 1
+    """Steps for which the best tokens must have stayed the same before the canvas may be finished."""
+    certainty: float = 0.005
+    """Mean entropy, in nats, below which the model is sure enough to finish."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """A group of checkpoints that are laid out and decoded alike."""
 
@@ -97,6 +109,7 @@ class Family:
     """Fewest tokens that a step commits when the schedule leaves it to the policy."""
     edit_steps: int = 16
     """Forwards that a full block may spend on edits."""
+    renoising: Renoising = field(default_factory=Renoising)
     sampling: Sampling = field(default_factory=Sampling)
     defaults: Knobs = field(default_factory=Knobs)
     policies: tuple[str, ...] = ("confidence",)

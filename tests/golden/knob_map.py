@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dllm_tui.engine.draws import Draws
 from dllm_tui.engine.loop import Decoder
-from dllm_tui.families.family import Family
+from dllm_tui.families.family import Family, Renoising
 from dllm_tui.knobs import Knobs
 from tests.golden.cases import Case
 
@@ -42,6 +42,9 @@ class Setting:
     switches: dict[str, Any] = field(default_factory=dict[str, Any])
     """Fields of the family that are replaced."""
     expected: Trace
+    noisy: list[list[int]] | None = None
+    """Uniform noise: the canvas after every denoising step but each canvas's last one, which takes the best
+    tokens; ``expected`` then holds those of every step."""
     draws: Callable[[Decoder], Draws] | None = None
     """What replays the reference's draws."""
     cut: bool = False
@@ -523,6 +526,50 @@ def mdlm_or_bd3lm(case: Case, family: Family) -> Setting:
     return (mdlm if "canvas_length" in case.knobs else bd3lm)(case, family)
 
 
+class Recorded(Draws):
+    """The draws of a DiffusionGemma run, one after the other."""
+
+    def __init__(self, tokens: list[list[int]], ids: list[list[int]]) -> None:
+        super().__init__(0)
+        self._tokens, self._ids = iter(tokens), iter(ids)
+
+    def tokens(self, weights: Tensor) -> Tensor:
+        return torch.tensor(next(self._tokens))
+
+    def ids(self, count: int, vocabulary: int) -> Tensor:
+        return torch.tensor(next(self._ids))
+
+
+def diffusion_gemma(case: Case, family: Family) -> Setting:
+    k, canvases = case.knobs, case.expected["canvases"]
+    steps = [step for canvas in canvases for step in canvas["steps"]]
+    ids = [
+        row for canvas in canvases for row in (canvas["init"], *(step["noise"] for step in canvas["steps"]))
+    ]
+    return Setting(
+        knobs=Knobs(
+            steps=k["max_denoising_steps"],
+            block_size=k["canvas_length"],
+            policy="entropy",
+            entropy_bound=k["entropy_bound"],
+            temperature=k["t_max"],
+            max_new_tokens=whole(k["max_new_tokens"], k["canvas_length"]),
+        ),
+        mask_id=k["pad_token_id"],
+        prompt=case.prompt,
+        stop_ids=frozenset(k["eos_token_id"]),
+        switches={
+            "grid": k["canvas_length"],
+            "renoising": Renoising(
+                coldest=k["t_min"], stability=k["stability_threshold"], certainty=k["confidence_threshold"]
+            ),
+        },
+        draws=lambda _: Recorded([step["candidates"] for step in steps], ids),
+        expected=trace(case),
+        noisy=[step["current"] for canvas in canvases for step in canvas["steps"][:-1]],
+    )
+
+
 MAPS: dict[str, Map] = {
     "low_confidence_static": sdar,
     "low_confidence_dynamic": sdar,
@@ -541,6 +588,7 @@ MAPS: dict[str, Map] = {
     "stable_diffcoder": stable_diffcoder,
     "fast_dllm_v2": fast_dllm_v2,
     "wedlm": wedlm,
+    "diffusion_gemma": diffusion_gemma,
     "d3llm_multi_block": d3llm,
     "ddpm_cache": mdlm_or_bd3lm,
     "first_hitting": mdlm_or_bd3lm,

@@ -12,7 +12,7 @@ import torch
 from dllm_tui.engine.load import load_checkpoint
 from dllm_tui.engine.loop import Decoder
 from dllm_tui.engine.model import Model
-from dllm_tui.events import Canvas, Done, Step
+from dllm_tui.events import BlockStart, Canvas, Done, Step
 from dllm_tui.knobs import LiveKnobs
 from tests.golden.cases import Case
 from tests.golden.knob_map import MAPS, Setting, Trace
@@ -26,16 +26,26 @@ def model_in(folder: Path) -> Model:
 def run(model: Model, setting: Setting) -> tuple[Trace, Done]:
     """Our trace, prompt and masks included, and the last event."""
     family = replace(model.family, **setting.switches)
-    model = replace(model, family=family, mask_id=setting.mask_id, stop_ids=setting.stop_ids)
+    mask_id = setting.mask_id if setting.noisy is None else None
+    model = replace(model, family=family, mask_id=mask_id, stop_ids=setting.stop_ids)
     decoder = Decoder(model, setting.prompt, LiveKnobs(setting.knobs), frame=setting.frame)
     if setting.draws is not None:
         decoder.draws = setting.draws(decoder)
-    canvas, trace = Canvas(), []
+    canvas, trace, noisy = Canvas(), [], iter(setting.noisy or ())
+    block = BlockStart(block=0, start=0, end=0)
     for event in decoder.events():
         if isinstance(event, Step):
             canvas.apply(event)
             cells = [setting.mask_id if cell is None else cell for cell in canvas.cells]
+            if setting.noisy is not None and event.phase != "denoise":
+                del cells[block.end :]  # the noise of the canvas that comes next
+            if setting.noisy is not None and event.guesses:
+                assert cells[block.start :] == next(noisy), f"forward {len(trace)}: the noisy canvas"
+                for guess in event.guesses:
+                    cells[guess.position] = guess.token_id
             trace.append((event.phase, setting.prompt + cells))
+        elif isinstance(event, BlockStart):
+            block = event
     assert isinstance(event, Done)
     assert event.nfe == len(trace)
     return trace, event
