@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
-Scope: TypeAlias = Literal["app", "prompt", "knob"]
-"""Where an action's keys work: everywhere, while typing a prompt, or on a knob."""
+Scope: TypeAlias = Literal["app", "prompt", "knob", "timeline"]
+"""Where an action's keys work: everywhere, while typing a prompt, on a knob, or on the timeline."""
 
-Group: TypeAlias = Literal["Chat", "Answer", "Knobs", "View", "Program"]
+Group: TypeAlias = Literal["Chat", "Answer", "Knobs", "Timeline", "View", "Program"]
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,32 @@ ACTIONS: dict[str, Action] = {
         ),
         Action("knob_above", "Knob above", ("up",), "Knobs", "knob"),
         Action("knob_below", "Knob below", ("down",), "Knobs", "knob"),
+        Action(
+            "timeline",
+            "Scrub the timeline; from there: hide it",
+            ("ctrl+t",),
+            "Timeline",
+            footer="timeline",
+            slash=("timeline",),
+        ),
+        Action("step_back", "A step back", ("left",), "Timeline", "timeline"),
+        Action("step_on", "A step on", ("right",), "Timeline", "timeline"),
+        Action("block_back", "To the start of the block", ("shift+left",), "Timeline", "timeline"),
+        Action("block_on", "To the next block", ("shift+right",), "Timeline", "timeline"),
+        Action("first_step", "First step", ("home",), "Timeline", "timeline"),
+        Action("last_step", "Last step, or live", ("end",), "Timeline", "timeline"),
+        Action("play", "Play and pause", ("space",), "Timeline", "timeline"),
+        Action("slower", "Play slower, at last step by step", ("comma",), "Timeline", "timeline"),
+        Action("faster", "Play faster", ("full_stop",), "Timeline", "timeline"),
+        Action("answer_above", "The answer above", ("up",), "Timeline", "timeline"),
+        Action("answer_below", "The answer below", ("down",), "Timeline", "timeline"),
+        Action(
+            "to_live",
+            "Back to the newest step; from there, to the prompt",
+            ("l", "escape"),
+            "Timeline",
+            "timeline",
+        ),
         Action("view", "Switch between canvas and text", ("f3",), "View", footer="view", slash=("view",)),
         Action("panel", "Show or hide the side panel", ("f9",), "View", footer="panel", slash=("panel",)),
         Action(

@@ -27,11 +27,13 @@ from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
 from dllm_tui.tui.metrics import Effects, Meter
 from dllm_tui.tui.screens.chat import ChatScreen
+from dllm_tui.tui.scrubbing import Scrubbing
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.footer import Item
 from dllm_tui.tui.widgets.knob import KnobWidget, Turnable, Turned
 from dllm_tui.tui.widgets.knobs import Presets, Selector
 from dllm_tui.tui.widgets.prompt import Prompt
+from dllm_tui.tui.widgets.timeline import TimelineRow
 
 TWICE = 1.5
 """Seconds within which a second Ctrl+C quits."""
@@ -83,6 +85,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         """Roles of what the conversation shows, in order."""
         self._interrupted = 0.0
         self._chat = ChatScreen(self.palette(), self.pen(), self._complete)
+        self._scrubbing = Scrubbing(self._chat)
         self._poll_timer: Timer | None = None
 
     # -- start
@@ -115,13 +118,15 @@ class ChatApp(BaseApp, inherit_bindings=False):
         if state is not self._host_state:
             self._host_changed(state)
         self._take_events()
+        self._scrubbing.tick()
         if not self.busy and self._poll_timer:
             self._poll_timer.pause()
 
     @property
     def busy(self) -> bool:
         """Whether anything may change on its own."""
-        return self.running or self.session.host.state.phase in {"fetching", "loading"}
+        loading = self.session.host.state.phase in {"fetching", "loading"}
+        return self.running or loading or self._scrubbing.playing
 
     @property
     def running(self) -> bool:
@@ -144,7 +149,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self._taken += len(new)
         self._effects.fold(new)
         if self._meter.fold(new):
-            self._chat.meters.reading = self._meter.reading
+            self._scrubbing.show_reading(self._meter.reading)
         for event in new:
             if isinstance(event, KnobChange):
                 self._chat.panel.mark(event.changes, turned=False)
@@ -345,6 +350,16 @@ class ChatApp(BaseApp, inherit_bindings=False):
                 "reset": "default",
                 "to_prompt": "prompt",
             }
+        elif isinstance(self._chat.focused, TimelineRow):
+            words = {
+                "step_back": "back",
+                "step_on": "on",
+                "block_on": "next block",
+                "play": "play",
+                "slower": "slower",
+                "faster": "faster",
+                "to_live": "newest",
+            }
         else:
             now = self.situation
             ids = ("stop", *(id_ for id_ in ACTIONS if id_ not in {"stop", "everything"}))
@@ -444,7 +459,8 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self._shown = [turn.role for turn in turns]
         self._chat.composer.prompt.past = [turn.text for turn in turns if turn.role == "user"]
         self._taken, self._meter = 0, Meter()
-        self._chat.meters.reading = None
+        self._scrubbing.tick()
+        self._scrubbing.show_reading(None)
         self._chat.panel.settle()
         self._edit(False)
         self._show_knobs()
@@ -536,6 +552,30 @@ class ChatApp(BaseApp, inherit_bindings=False):
         """Show or hide the further knobs."""
         self._chat.show_side(wanted=True)
         await self._chat.panel.toggle_further()
+
+    # -- actions: timeline
+
+    def action_timeline(self) -> None:
+        """Go to the timeline; from there, hide it."""
+        shown = not self._chat.timeline.has_focus
+        if not shown:
+            self._scrubbing.leave()
+        self._chat.show_timeline(wanted=shown)
+        self._chat.set_focus(self._chat.timeline if shown else self._chat.composer.prompt)
+
+    @on(TimelineRow.Moved)
+    def _scrubbed(self) -> None:
+        self._scrubbing.show()
+        self._wake()
+
+    @on(TimelineRow.AnswerWanted)
+    def _answer_wanted(self, event: TimelineRow.AnswerWanted) -> None:
+        self._scrubbing.choose(event.by)
+
+    @on(TimelineRow.Left)
+    def _timeline_left(self) -> None:
+        self._scrubbing.leave()
+        self._chat.set_focus(self._chat.composer.prompt)
 
     # -- actions: view
 

@@ -5,6 +5,7 @@ when and how a cell was decided, what the last step changed, blocks.
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 
 import msgspec
 
@@ -74,6 +75,16 @@ class CanvasState:
         state = cls()
         state.fold(events[:count])
         return state
+
+    def copy(self) -> "CanvasState":
+        """An independent one that stands where this one does; everything in it is yet to be drawn."""
+        other = CanvasState()
+        other.__dict__.update(
+            (name, copy(value) if isinstance(value, list | set | dict) else value)
+            for name, value in vars(self).items()
+        )
+        other._dirty.update(range(len(self.tokens)))
+        return other
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -27,6 +27,14 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
     """After what goes on; any width."""
     at_most: str
     times: str
+    tick: str
+    """Between two blocks of a timeline."""
+    none: str
+    """A bar of no height."""
+    playing: str
+    paused: str
+    arrow: str
+    """From a former value to a new one."""
 
 
 UNICODE = Marks(
@@ -43,6 +51,11 @@ UNICODE = Marks(
     dots="…",
     at_most="≤",
     times="×",
+    tick="│",
+    none="·",
+    playing="▶",
+    paused="‖",
+    arrow="→",
 )
 ASCII = Marks(
     filled="=",
@@ -58,4 +71,9 @@ ASCII = Marks(
     dots="...",
     at_most="<=",
     times="x",
+    tick="|",
+    none=" ",
+    playing=">",
+    paused="=",
+    arrow="->",
 )

@@ -1,5 +1,6 @@
 """From events to the numbers on the screen. Every number says what it counts; none is smoothed or guessed."""
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -73,6 +74,10 @@ class Meter:
         self._busy = 0.0
         self._per_forward: list[int] = []
         self._lowest: list[float] = []
+
+    def copy(self) -> "Meter":
+        """An independent one that stands where this one does."""
+        return copy.deepcopy(self)
 
     def fold(self, events: Iterable[AnyEvent]) -> bool:
         """Take the next events; whether any of them changed the reading."""

@@ -35,6 +35,8 @@ class Pen:
     turned: Style
     """What a person has changed: turned knobs, the threshold line."""
     error: Style
+    cursor: Style
+    """Laid over what one stands on."""
     ramp: tuple[Style, ...]
     """Confidence, the least first."""
 
@@ -62,6 +64,7 @@ class Pen:
             chip=text if inverted else _ink(theme.foreground, theme.border),
             turned=_ink(theme.changed),
             error=_ink(theme.error),
+            cursor=Style(bold=True, reverse=True) if inverted else _ink(theme.foreground, theme.fresh),
             ramp=tuple(_ink(colour) for colour in theme.ramp),
         )
 

@@ -19,6 +19,7 @@ from dllm_tui.tui.widgets.answer import AnswerView
 from dllm_tui.tui.widgets.knob import Turnable
 from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.slider import Slider
+from dllm_tui.tui.widgets.timeline import TimelineRow
 from tests.fakes import ANSWER, FakeHost
 from tests.tui.app_helpers import answered, ask, keys, make_app, said, until
 
@@ -788,7 +789,7 @@ async def test_a_fault_ends_the_app_without_what_was_typed(capsys):
 
 
 def test_every_action_has_its_method():
-    owners = {"app": ChatApp, "prompt": Prompt, "knob": Turnable}
+    owners = {"app": ChatApp, "prompt": Prompt, "knob": Turnable, "timeline": TimelineRow}
     for action in ACTIONS.values():
         assert hasattr(owners[action.scope], f"action_{action.id}"), action.id
         if action.slash:

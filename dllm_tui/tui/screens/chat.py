@@ -19,6 +19,7 @@ from dllm_tui.tui.widgets.legend import Legend
 from dllm_tui.tui.widgets.meters import Meters
 from dllm_tui.tui.widgets.prompt import Composer
 from dllm_tui.tui.widgets.status import StatusLine
+from dllm_tui.tui.widgets.timeline import TimelineRow
 from dllm_tui.tui.widgets.welcome import Welcome
 
 SMALLEST = (40, 10)
@@ -30,6 +31,8 @@ WIDE = 100
 """Columns from which the side panel is shown unasked."""
 FLAT = 16
 """Rows below which the conversation gets all there is."""
+LOW = 28
+"""Rows from which the timeline is shown unasked."""
 METERS = 5
 """Rows that the meters have at least, with their frame."""
 
@@ -54,11 +57,14 @@ class ChatScreen(Screen[None]):
         self.legend = Legend(palette, id="legend")
         self.panel = KnobPanel(pen)
         self.meters = Meters(pen)
+        self.timeline = TimelineRow(pen)
         self.composer = Composer(complete)
         self.footer = FooterLine(pen)
         self._about = ""
         self._panel_wanted: bool | None = None
         """What a person asked for; ``None`` leaves it to the width."""
+        self._timeline_wanted: bool | None = None
+        """The same of the timeline and the height."""
 
     def compose(self) -> ComposeResult:
         """From the top down."""
@@ -71,6 +77,7 @@ class ChatScreen(Screen[None]):
             with Vertical(id="side"):
                 yield self.panel
                 yield self.meters
+        yield self.timeline
         yield self.composer
         yield self.footer
         yield Static(id="too-small")
@@ -100,6 +107,11 @@ class ChatScreen(Screen[None]):
         self._panel_wanted = wanted
         self._arrange(self.size.width, self.size.height)
 
+    def show_timeline(self, wanted: bool) -> None:
+        """Show or hide the timeline, whatever the height."""
+        self._timeline_wanted = wanted
+        self._arrange(self.size.width, self.size.height)
+
     def on_resize(self, event: events.Resize) -> None:
         """Fit the parts to the new size."""
         self._arrange(event.size.width, event.size.height)
@@ -116,9 +128,11 @@ class ChatScreen(Screen[None]):
         shown = width >= WIDE if self._panel_wanted is None else self._panel_wanted
         self.query_one("#side").display = shown
         self.query_one("#talk").display = not (shown and width < NARROW)
+        timeline = height >= LOW if self._timeline_wanted is None else self._timeline_wanted
+        self.timeline.display = timeline and height >= FLAT
         self.legend.display = self.meters.display = height >= FLAT
         # the numbers keep a place below the knobs, however many of those are shown
-        self.panel.styles.max_height = max(height - METERS - 6, 3)
+        self.panel.styles.max_height = max(height - METERS - 6 - 3 * self.timeline.display, 3)
         small = width < SMALLEST[0] or height < SMALLEST[1]
         self.set_class(small, "-too-small")
         if small:

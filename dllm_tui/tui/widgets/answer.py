@@ -89,6 +89,10 @@ class AnswerView(Vertical):
         self.shown: View | None = "canvas" if answer.view == "canvas" else None
         """The view that is there; ``None`` until the first is built."""
         self._folded = 0
+        self._newest: CanvasState | None = None
+        """Where the run stands, while the canvas shows another state of it."""
+        self._scrubbed: CanvasState | None = None
+        """That other state."""
         self._head = Static(self._headline(_last(answer.events)), classes="who")
         self._canvas = self._new_canvas() if self.shown else None
 
@@ -118,10 +122,41 @@ class AnswerView(Vertical):
         count = len(self.answer.events)  # the engine's thread may append meanwhile
         news = self.answer.events[self._folded : count]
         self._folded = count
-        if news and self._canvas:
+        if news and self._newest is not None:
+            self._newest.fold(news)
+        elif news and self._canvas:
             self._canvas.fold(news)
             self._head.update(self._headline(self._canvas.state), layout=False)
         return news
+
+    @property
+    def canvas(self) -> Canvas | None:
+        """The canvas, where that is what is seen."""
+        return self._canvas
+
+    def show_state(self, state: CanvasState | None) -> None:
+        """Show the canvas as it was at some step; with ``None``, the answer as it stands again."""
+        if state is None:
+            newest, self._newest, self._scrubbed = self._newest, None, None
+            if self._canvas and newest is not None:
+                self._show_on(self._canvas, newest)
+        else:
+            if self._newest is None:
+                self._newest = self._canvas.state if self._canvas else CanvasState.at(self.answer.events)
+            self._scrubbed = state
+            if self._canvas:
+                self._show_on(self._canvas, state)
+        if self._view != self.shown:
+            self.show_view()
+
+    def _show_on(self, canvas: Canvas, state: CanvasState) -> None:
+        canvas.show(state)
+        self._head.update(self._headline(state), layout=False)
+
+    @property
+    def _view(self) -> View:
+        """What is to be seen now."""
+        return "canvas" if self._scrubbed is not None else self.answer.view
 
     def on_click(self, event: events.Click) -> None:
         """Flip the view of a finished answer by its headline."""
@@ -135,9 +170,11 @@ class AnswerView(Vertical):
         self.call_later(self._show_view)
 
     async def _show_view(self) -> None:
-        view = self.answer.view
+        view = self._view
         if view == self.shown:
             return
+        if view != "canvas":
+            self._head.update(self._headline(_last(self.answer.events)), layout=False)
         former = [child for child in self.children if child is not self._head]
         self._canvas = self._new_canvas() if view == "canvas" else None
         body = self._canvas or self._new_text()
@@ -152,7 +189,9 @@ class AnswerView(Vertical):
     def _new_canvas(self) -> Canvas:
         """Of all events, or of none where :meth:`fold` is to bring them."""
         canvas = Canvas(self._palette)
-        if not self.answer.live:
+        if self._scrubbed is not None:
+            self._show_on(canvas, self._scrubbed)
+        elif not self.answer.live:
             canvas.show(CanvasState.at(self.answer.events))
         return canvas
 

@@ -145,6 +145,15 @@ class Conversation(VerticalScroll):
     def add_user(self, text: str) -> None:
         """Append what a person wrote, and follow the end again."""
         self._append(Said(text))
+    @property
+    def answers(self) -> list[Answer]:
+        """Those whose steps are known and that have a widget, in their order."""
+        return [view.answer for view in self._answers() if view.answer.events or view.answer.live]
+
+    def view_of(self, answer: Answer) -> AnswerView | None:
+        """The widget of an answer, where it has one."""
+        return next((view for view in self._answers() if view.answer is answer), None)
+
         self.anchor()
 
     def add_notice(self, text: str) -> None:

@@ -59,12 +59,14 @@ class Meters(Drawn):
     def __init__(self, pen: Pen) -> None:
         super().__init__(pen, id="meters")
         self.border_title = "now"
+        self.then = ""
+        """When the numbers are of, where that is not now."""
         self._lines: list[Strip] = []
 
     def watch_reading(self, reading: Reading | None) -> None:
         """Say in the frame whether these are the numbers of now."""
         ended = reading is not None and reading.reason is not None
-        self.border_title = "last answer" if ended else "now"
+        self.border_title = self.then or ("last answer" if ended else "now")
         self.border_subtitle = REASONS[reading.reason] if reading and reading.reason else ""
 
     def render_lines(self, crop):  # noqa: ANN001, ANN201 # pyright: ignore

@@ -1,0 +1,115 @@
+"""Ties the timeline to what it moves: the canvas of an answer, and the numbers beside it."""
+
+from textual.geometry import Region
+
+from dllm_tui.tui.metrics import Reading
+from dllm_tui.tui.screens.chat import ChatScreen
+from dllm_tui.tui.scrub import Scrub
+from dllm_tui.tui.widgets.answer import Answer, AnswerView
+
+
+class Scrubbing:
+    """Which answer is looked at, and at which of its steps.
+
+    Args:
+        chat: the screen with conversation, timeline and meters.
+    """
+
+    def __init__(self, chat: ChatScreen) -> None:
+        self._chat = chat
+        self._answer: Answer | None = None
+        """The answer that the timeline shows."""
+        self._newest: Answer | None = None
+        """The last of the conversation when this was last looked at."""
+        self._reading: Reading | None = None
+        self._away = False
+        """What is seen is not the newest step."""
+
+    @property
+    def playing(self) -> bool:
+        """Whether the cursor moves on its own."""
+        return self._chat.timeline.scrub.playing
+
+    @property
+    def view(self) -> AnswerView | None:
+        """The widget of the answer that is looked at."""
+        return self._chat.conversation.view_of(self._answer) if self._answer else None
+
+    def tick(self) -> None:
+        """Once a frame: take in new answers and steps, and move on where it plays."""
+        answers = self._chat.conversation.answers
+        newest = answers[-1] if answers else None
+        if newest is not self._newest or self._answer not in answers:
+            self._newest = newest
+            self._look_at(newest)
+        timeline = self._chat.timeline
+        grown = timeline.scrub.grow()
+        if timeline.scrub.tick():
+            self.show()
+        elif grown:
+            timeline.refresh()
+
+    def show_reading(self, reading: Reading | None) -> None:
+        """Show the newest numbers, unless an earlier step is looked at."""
+        self._reading = reading
+        if not self._away:
+            self._chat.meters.reading = reading
+
+    def show(self) -> None:
+        """Show what the timeline stands on."""
+        timeline, meters = self._chat.timeline, self._chat.meters
+        scrub, view = timeline.scrub, self.view
+        self._away = scrub.moment is not None
+        if view:
+            view.show_state(scrub.canvas if self._away else None)
+            self._chat.call_after_refresh(self._scroll_to, view)
+        meters.then = f"step {scrub.moment + 1} of {scrub.last + 1}" if scrub.moment is not None else ""
+        meters.reading = scrub.reading if self._away else self._reading
+        timeline.redraw()
+
+    def choose(self, by: int) -> None:
+        """Look at another answer: 1 for the next one down, -1 for the one above."""
+        answers = self._chat.conversation.answers
+        if self._answer in answers:
+            at = min(max(answers.index(self._answer) + by, 0), len(answers) - 1)
+            if answers[at] is not self._answer:
+                self._look_at(answers[at])
+                if self.view:
+                    self._chat.conversation.release_anchor()
+                    self._chat.conversation.scroll_to_widget(self.view, animate=False)
+
+    def leave(self) -> None:
+        """Look at the newest step of the newest answer."""
+        if self._answer is not self._newest:
+            self._look_at(self._newest)
+        elif self._away:
+            self._chat.timeline.scrub.to_newest()
+            self.show()
+
+    def _look_at(self, answer: Answer | None) -> None:
+        if self._away:
+            self._chat.timeline.scrub.to_newest()
+            self.show()
+        self._answer = answer
+        scrub = Scrub(answer.events if answer else (), arrow=self._chat.timeline.pen.marks.arrow)
+        scrub.grow()
+        self._chat.timeline.show(scrub, self._title())
+
+    def _title(self) -> str:
+        answers = self._chat.conversation.answers
+        if self._answer is None or self._answer is self._newest:
+            return "timeline"
+        return f"timeline of answer {answers.index(self._answer) + 1} of {len(answers)}"
+
+    def _scroll_to(self, view: AnswerView) -> None:
+        """Bring what the step changed into view."""
+        canvas, conversation = view.canvas, self._chat.conversation
+        if not self._away or canvas is None or not canvas.is_attached:
+            return
+        state = canvas.state
+        changed = state.fresh or state.dropped.keys() or {state.active.start, len(state) - 1}
+        lines = canvas.flow.lines_of(min(max(changed), max(len(state) - 1, 0)))
+        top = canvas.virtual_region.y + view.virtual_region.y
+        conversation.scroll_to_region(
+            Region(0, top + lines.start, 1, max(len(lines), 1)), animate=False, force=True
+        )
