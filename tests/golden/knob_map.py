@@ -72,6 +72,19 @@ def denoising(case: Case) -> Trace:
     return [("denoise", ids) for ids in case.expected["steps"]]
 
 
+def without_empty_steps(case: Case) -> Trace:
+    """The trace without the forwards after which the reference's schedule commits nothing."""
+    kept: Trace = []
+    before = case.expected["start"]
+    for (kind, ids), count in zip(denoising(case), case.expected["committed_per_step"], strict=True):
+        if count:
+            kept.append((kind, ids))
+        else:
+            assert ids == before, f"{case.id}: a step that commits nothing changes the canvas"
+        before = ids
+    return kept
+
+
 def until_answered(case: Case, expected: Trace, stop_ids: set[int], limit: int) -> Trace:
     """The trace up to the first forward after which the answer is there, without a mask before its end.
 
@@ -132,11 +145,7 @@ def llada(case: Case, family: Family) -> Setting:
         mask_id=k["mask_token_id"],
         prompt=case.prompt,
         switches={"sampling": replace(family.sampling, suppressed=suppressed, late=late)},
-        expected=[
-            step
-            for step, count in zip(denoising(case), case.expected["committed_per_step"], strict=True)
-            if count
-        ],
+        expected=without_empty_steps(case),
     )
 
 
@@ -457,17 +466,18 @@ class Replay(Draws):
 def updates(case: Case) -> Trace:
     """The trace, where what was drawn from one prediction is one forward.
 
-    The references draw again without a forward after an update that changed nothing, and MDLM runs a last
-    forward even over a canvas that is full or hasn't changed.
+    The references draw again without a forward after an update that changed nothing. MDLM goes on over a
+    canvas that is full, and its last forward reads one that may not have changed.
     """
-    mask_id, result, read = case.knobs["mask_token_id"], [], None
-    before = case.prompt
-    for kind, ids in trace(case):
-        if kind == "commit":
-            result.append((kind, ids))
-        elif result and mask_id not in before and len(before) == len(ids):
-            continue
-        elif kind == "cached" or before == read:
+    result: Trace = []
+    before, read = case.prompt, None
+    forwards = trace(case)
+    for number, (kind, ids) in enumerate(forwards):
+        removal = number == len(forwards) - 1 and case.knobs.get("noise_removal", False)
+        full = len(ids) == len(before) and case.knobs["mask_token_id"] not in before
+        if full and kind != "commit":
+            assert ids == before, f"{case.id}: forward {number} changes a full canvas"
+        elif kind == "cached" or (removal and before == read):
             result[-1] = ("denoise", ids)
         else:
             result.append((kind, ids))
