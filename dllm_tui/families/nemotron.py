@@ -14,9 +14,9 @@ FAMILY = Family(
     name="nemotron",
     title="Nemotron-Labs-Diffusion",
     explanation=(
-        "Three ways to write with the same weights: block diffusion (blocks of 32 seen both ways, what "
-        "passes the threshold stays), plainly autoregressive (sequential), and self-speculative (verify): a "
-        "block is drafted in one forward, and what the autoregressive reading agrees with is kept."
+        "Three ways to write with the same weights. Block diffusion: blocks of 32 seen both ways, what "
+        "passes the threshold stays. Self-speculative (policy verify): a block is drafted, and what the "
+        "autoregressive reading agrees with is kept. Autoregressive: blocks of 1."
     ),
     licence="NVIDIA Nemotron Open Model License",
     notice="Nemotron-Labs-Diffusion comes under the NVIDIA Nemotron Open Model License: read it before use.",
