@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from dllm_tui.settings import Settings
 from dllm_tui.trace.archive import Archive
 from dllm_tui.trace.player import Course, Player
-from dllm_tui.tui.actions import Action, key_text
+from dllm_tui.tui.actions import ACTIONS, bindings
 from dllm_tui.tui.stage import Stage
 from dllm_tui.tui.widgets.footer import Item
 
@@ -18,17 +18,19 @@ LOOP_HOLD = 2.0
 """Seconds at the end before a loop begins again."""
 
 CONTROLS = (
-    Action("play", "Play and pause", ("space",), "View", footer="play/pause"),
-    Action("step_back", "A step back", ("left",), "View", footer="step back"),
-    Action("step_on", "A step on", ("right",), "View", footer="on"),
-    Action("block_back", "A block back", ("shift+left",), "View", footer="block back"),
-    Action("block_on", "A block on", ("shift+right",), "View"),
-    Action("slower", "Slower", ("comma",), "View", footer="slower"),
-    Action("faster", "Faster", ("full_stop",), "View", footer="faster"),
-    Action("to_start", "To the start", ("home",), "View"),
-    Action("to_end", "To the end", ("end",), "View"),
+    "play",
+    "step_back",
+    "step_on",
+    "block_back",
+    "block_on",
+    "slower",
+    "faster",
+    "first_step",
+    "last_step",
 )
-"""What can be done in a replay, besides what can be done to look at any conversation."""
+"""Actions of the timeline that move the whole session in a replay."""
+LOOKING = ("copy", "view", "panel", "theme", "scroll_up", "scroll_down", "help", "interrupt", "quit")
+"""And what else: all that only looks at a conversation."""
 
 
 class ReplayApp(Stage):
@@ -47,7 +49,7 @@ class ReplayApp(Stage):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        (",".join(action.keys), action.id, action.title) for action in CONTROLS
+        key for key in bindings("timeline") if isinstance(key, Binding) and key.action in CONTROLS
     ]
 
     def __init__(
@@ -74,13 +76,15 @@ class ReplayApp(Stage):
             now=now,
         )
         self._timeline = archive.timeline
-
-    def on_ready(self) -> None:
-        """Begin to play."""
-        super().on_ready()
         prompt = self._chat.composer.prompt
         prompt.placeholder = "a recorded session; start dllm-chat to ask something"
         prompt.disabled = True
+
+    def on_ready(self) -> None:
+        """Begin to play, when the app stands."""
+        self.call_later(self._start_show)
+
+    def _start_show(self) -> None:
         self.player.play()
         self.set_interval(1 / self.fps, self.tick)
         self.tick()
@@ -99,12 +103,18 @@ class ReplayApp(Stage):
         parts = ["replay", f"{marks.times}{player.speed:g}", where, state]
         self._chat.composer.prompt.border_title = Content(f" {marks.dot} ".join(parts))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing can be asked or turned."""
+        if action in CONTROLS:
+            return self.screen is self._chat
+        if action in ACTIONS and ACTIONS[action].scope == "app" and action not in LOOKING:
+            return False
+        return super().check_action(action, parameters)
+
     def _refresh_footer(self) -> None:
-        own = [
-            Item(control.id, key_text(control.keys), control.footer) for control in CONTROLS if control.footer
-        ]
-        others = [Item(id_, self.key_for(id_), id_) for id_ in ("view", "panel", "theme", "help", "quit")]
-        self._chat.footer.items = (*own, *others)
+        words = {"play": "play/pause", "step_back": "step back", "step_on": "on", "block_on": "next block"}
+        words |= {id_: id_ for id_ in ("slower", "faster", "view", "panel", "theme", "help", "quit")}
+        self._chat.footer.items = tuple(Item(id_, self.key_for(id_), word) for id_, word in words.items())
 
     # -- actions
 
@@ -139,12 +149,12 @@ class ReplayApp(Stage):
         """Go to where the next block begins."""
         self._go(self._timeline.block(self._moment, 1))
 
-    def action_to_start(self) -> None:
+    def action_first_step(self) -> None:
         """Go to the start."""
         self.player.seek(self.player.start)
         self.tick()
 
-    def action_to_end(self) -> None:
+    def action_last_step(self) -> None:
         """Go to the end."""
         self.player.seek(self.player.end)
         self.tick()

@@ -68,7 +68,7 @@ def test_speed_stretches_times(path: Path):
 
 
 def test_step_by_step(path: Path):
-    made, shots = filmed(path, stepwise=True)
+    made, shots = filmed(path, stepwise=True, fps=50)
     with Archive(path) as archive:
         steps = len(archive.timeline.moments)
     assert made.seconds == pytest.approx(0.5 * steps + HOLD)
