@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
-Scope: TypeAlias = Literal["app", "prompt", "knob", "timeline"]
-"""Where an action's keys work: everywhere, while typing a prompt, on a knob, or on the timeline."""
+Scope: TypeAlias = Literal["app", "prompt", "knob", "timeline", "inspector"]
+"""Where an action's keys work: everywhere, while typing a prompt, on a knob, on the timeline, inspecting."""
 
-Group: TypeAlias = Literal["Chat", "Answer", "Knobs", "Timeline", "View", "Program"]
+Group: TypeAlias = Literal["Chat", "Answer", "Knobs", "Timeline", "Inspector", "View", "Program"]
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,24 @@ ACTIONS: dict[str, Action] = {
             "Timeline",
             "timeline",
         ),
+        Action(
+            "inspect",
+            "Inspect a position (a click on the canvas does, too)",
+            ("f4",),
+            "Inspector",
+            footer="inspect",
+            slash=("inspect",),
+            unavailable=_answered,
+        ),
+        Action("position_back", "The position before", ("left",), "Inspector", "inspector"),
+        Action("position_on", "The next position", ("right",), "Inspector", "inspector"),
+        Action("position_above", "The position above", ("up",), "Inspector", "inspector"),
+        Action("position_below", "The position below", ("down",), "Inspector", "inspector"),
+        Action("first_position", "First position", ("home",), "Inspector", "inspector"),
+        Action("last_position", "Last position", ("end",), "Inspector", "inspector"),
+        Action("step_before", "The same a step before", ("left_square_bracket",), "Inspector", "inspector"),
+        Action("step_after", "The same a step after", ("right_square_bracket",), "Inspector", "inspector"),
+        Action("leave", "Close the inspector", ("escape",), "Inspector", "inspector"),
         Action("view", "Switch between canvas and text", ("f3",), "View", footer="view", slash=("view",)),
         Action("panel", "Show or hide the side panel", ("f9",), "View", footer="panel", slash=("panel",)),
         Action(
@@ -209,7 +227,7 @@ ACTIONS: dict[str, Action] = {
         Action("quit", "Quit", ("ctrl+q",), "Program", slash=("quit", "exit", "q"), priority=True),
     )
 }
-"""Every action by id, in the order in which help lists them. F4, F5, F6 and F8 are free for later ones."""
+"""Every action by id, in the order in which help lists them. F5, F6 and F8 are free for later ones."""
 
 
 def bindings(scope: Scope) -> list[BindingType]:

@@ -25,11 +25,14 @@ from dllm_tui.tui.actions import ACTIONS, Situation, bindings, key_text, resolve
 from dllm_tui.tui.base import BaseApp
 from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
+from dllm_tui.tui.inspecting import Inspecting
 from dllm_tui.tui.metrics import Effects, Meter
 from dllm_tui.tui.screens.chat import ChatScreen
 from dllm_tui.tui.scrubbing import Scrubbing
+from dllm_tui.tui.widgets.canvas import Canvas
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.footer import Item
+from dllm_tui.tui.widgets.inspector import Inspector
 from dllm_tui.tui.widgets.knob import KnobWidget, Turnable, Turned
 from dllm_tui.tui.widgets.knobs import Presets, Selector
 from dllm_tui.tui.widgets.prompt import Prompt
@@ -86,6 +89,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self._interrupted = 0.0
         self._chat = ChatScreen(self.palette(), self.pen(), self._complete)
         self._scrubbing = Scrubbing(self._chat)
+        self._inspecting = Inspecting(self._chat, self._scrubbing)
         self._poll_timer: Timer | None = None
 
     # -- start
@@ -119,6 +123,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
             self._host_changed(state)
         self._take_events()
         self._scrubbing.tick()
+        self._inspecting.tick()
         if not self.busy and self._poll_timer:
             self._poll_timer.pause()
 
@@ -360,6 +365,14 @@ class ChatApp(BaseApp, inherit_bindings=False):
                 "faster": "faster",
                 "to_live": "newest",
             }
+        elif isinstance(self._chat.focused, Inspector):
+            words = {
+                "position_back": "back",
+                "position_on": "on",
+                "step_before": "step before",
+                "step_after": "after",
+                "leave": "close",
+            }
         else:
             now = self.situation
             ids = ("stop", *(id_ for id_ in ACTIONS if id_ not in {"stop", "everything"}))
@@ -566,14 +579,44 @@ class ChatApp(BaseApp, inherit_bindings=False):
     @on(TimelineRow.Moved)
     def _scrubbed(self) -> None:
         self._scrubbing.show()
+        self._inspecting.tick()
         self._wake()
 
     @on(TimelineRow.AnswerWanted)
     def _answer_wanted(self, event: TimelineRow.AnswerWanted) -> None:
         self._scrubbing.choose(event.by)
+        self._inspecting.tick()
 
     @on(TimelineRow.Left)
     def _timeline_left(self) -> None:
+        self._scrubbing.leave()
+        self._chat.set_focus(self._chat.composer.prompt)
+
+    # -- actions: inspector
+
+    def action_inspect(self) -> None:
+        """Inspect a position, or close the inspector."""
+        if self._inspecting.open:
+            self._inspection_left()
+        else:
+            self._inspecting.start()
+
+    @on(Canvas.Picked)
+    def _picked(self, event: Canvas.Picked) -> None:
+        self._scrubbing.choose_canvas(event.canvas)
+        self._inspecting.start(event.position)
+
+    @on(Inspector.Asked)
+    def _inspect_other(self, event: Inspector.Asked) -> None:
+        if event.steps:
+            self._chat.timeline.scrub.step(event.steps)
+            self._scrubbed()
+        else:
+            self._inspecting.move(by=event.by, lines=event.lines)
+
+    @on(Inspector.Left)
+    def _inspection_left(self) -> None:
+        self._inspecting.stop()
         self._scrubbing.leave()
         self._chat.set_focus(self._chat.composer.prompt)
 

@@ -14,6 +14,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dllm_tui.theming import Theme
+from dllm_tui.tui import cells
+from dllm_tui.tui.cells import Glyphs
 from dllm_tui.tui.marks import ASCII, UNICODE, Marks
 
 
@@ -39,6 +41,11 @@ class Pen:
     """Laid over what one stands on."""
     ramp: tuple[Style, ...]
     """Confidence, the least first."""
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """What stands for characters that can't be shown."""
+        return cells.ASCII if self.marks is ASCII else cells.UNICODE
 
     @classmethod
     def of(cls, theme: Theme, *, plain: bool = False, colourless: bool = False) -> "Pen":

@@ -6,6 +6,7 @@ from dllm_tui.tui.metrics import Reading
 from dllm_tui.tui.screens.chat import ChatScreen
 from dllm_tui.tui.scrub import Scrub
 from dllm_tui.tui.widgets.answer import Answer, AnswerView
+from dllm_tui.tui.widgets.canvas import Canvas
 
 
 class Scrubbing:
@@ -77,6 +78,13 @@ class Scrubbing:
                 if self.view:
                     self._chat.conversation.release_anchor()
                     self._chat.conversation.scroll_to_widget(self.view, animate=False)
+
+    def choose_canvas(self, canvas: Canvas) -> None:
+        """Look at the answer that a canvas is of; where it stands stays as it is."""
+        for answer in self._chat.conversation.answers:
+            view = self._chat.conversation.view_of(answer)
+            if view and view.canvas is canvas and answer is not self._answer:
+                self._look_at(answer)
 
     def leave(self) -> None:
         """Look at the newest step of the newest answer."""

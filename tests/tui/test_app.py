@@ -16,6 +16,7 @@ from dllm_tui.tui.screens.confirm import Confirm
 from dllm_tui.tui.screens.help import Help
 from dllm_tui.tui.screens.pick import Pick
 from dllm_tui.tui.widgets.answer import AnswerView
+from dllm_tui.tui.widgets.inspector import Inspector
 from dllm_tui.tui.widgets.knob import Turnable
 from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.slider import Slider
@@ -789,7 +790,8 @@ async def test_a_fault_ends_the_app_without_what_was_typed(capsys):
 
 
 def test_every_action_has_its_method():
-    owners = {"app": ChatApp, "prompt": Prompt, "knob": Turnable, "timeline": TimelineRow}
+    owners = {"app": ChatApp, "prompt": Prompt, "knob": Turnable}
+    owners |= {"timeline": TimelineRow, "inspector": Inspector}
     for action in ACTIONS.values():
         assert hasattr(owners[action.scope], f"action_{action.id}"), action.id
         if action.slash:

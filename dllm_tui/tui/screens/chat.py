@@ -14,6 +14,7 @@ from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.pen import Drawn, Pen
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.footer import FooterLine
+from dllm_tui.tui.widgets.inspector import Inspector
 from dllm_tui.tui.widgets.knobs import KnobPanel
 from dllm_tui.tui.widgets.legend import Legend
 from dllm_tui.tui.widgets.meters import Meters
@@ -29,6 +30,8 @@ NARROW = 76
 """Columns below which conversation and side panel don't fit beside each other."""
 WIDE = 100
 """Columns from which the side panel is shown unasked."""
+VAST = 160
+"""Columns from which the inspector has room beside the side panel."""
 FLAT = 16
 """Rows below which the conversation gets all there is."""
 LOW = 28
@@ -44,7 +47,7 @@ class ChatScreen(Screen[None]):
         (0, "-narrow"),
         (NARROW, "-middle"),
         (WIDE, "-wide"),
-        (160, "-vast"),
+        (VAST, "-vast"),
     ]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
     AUTO_FOCUS = "#prompt"
@@ -58,6 +61,8 @@ class ChatScreen(Screen[None]):
         self.panel = KnobPanel(pen)
         self.meters = Meters(pen)
         self.timeline = TimelineRow(pen)
+        self.inspector = Inspector(pen)
+        self.inspector_shown = False
         self.composer = Composer(complete)
         self.footer = FooterLine(pen)
         self._about = ""
@@ -77,6 +82,7 @@ class ChatScreen(Screen[None]):
             with Vertical(id="side"):
                 yield self.panel
                 yield self.meters
+            yield self.inspector
         yield self.timeline
         yield self.composer
         yield self.footer
@@ -107,6 +113,11 @@ class ChatScreen(Screen[None]):
         self._panel_wanted = wanted
         self._arrange(self.size.width, self.size.height)
 
+    def show_inspector(self, shown: bool) -> None:
+        """Show or hide the inspector, which stands in the side panel's place where both don't fit."""
+        self.inspector_shown = shown
+        self._arrange(self.size.width, self.size.height)
+
     def show_timeline(self, wanted: bool) -> None:
         """Show or hide the timeline, whatever the height."""
         self._timeline_wanted = wanted
@@ -126,8 +137,10 @@ class ChatScreen(Screen[None]):
     def _arrange(self, width: int, height: int) -> None:
         # displays are set one by one: a class of the screen would have all rules matched anew
         shown = width >= WIDE if self._panel_wanted is None else self._panel_wanted
-        self.query_one("#side").display = shown
-        self.query_one("#talk").display = not (shown and width < NARROW)
+        inspecting = self.inspector_shown
+        self.query_one("#side").display = shown and not (inspecting and width < VAST)
+        self.inspector.display = inspecting
+        self.query_one("#talk").display = width >= NARROW or not (shown or inspecting)
         timeline = height >= LOW if self._timeline_wanted is None else self._timeline_wanted
         self.timeline.display = timeline and height >= FLAT
         self.legend.display = self.meters.display = height >= FLAT

@@ -93,6 +93,8 @@ class AnswerView(Vertical):
         """Where the run stands, while the canvas shows another state of it."""
         self._scrubbed: CanvasState | None = None
         """That other state."""
+        self._inspected: int | None = None
+        """A position that is looked at closely."""
         self._head = Static(self._headline(_last(answer.events)), classes="who")
         self._canvas = self._new_canvas() if self.shown else None
 
@@ -149,6 +151,14 @@ class AnswerView(Vertical):
         if self._view != self.shown:
             self.show_view()
 
+    def inspect(self, position: int | None) -> None:
+        """Let a position of the canvas stand out; with ``None``, none."""
+        self._inspected = position
+        if self._canvas:
+            self._canvas.cursor = position
+        if self._view != self.shown:
+            self.show_view()
+
     def _show_on(self, canvas: Canvas, state: CanvasState) -> None:
         canvas.show(state)
         self._head.update(self._headline(state), layout=False)
@@ -156,7 +166,8 @@ class AnswerView(Vertical):
     @property
     def _view(self) -> View:
         """What is to be seen now."""
-        return "canvas" if self._scrubbed is not None else self.answer.view
+        looked_at = self._scrubbed is not None or self._inspected is not None
+        return "canvas" if looked_at else self.answer.view
 
     def on_click(self, event: events.Click) -> None:
         """Flip the view of a finished answer by its headline."""
@@ -189,6 +200,7 @@ class AnswerView(Vertical):
     def _new_canvas(self) -> Canvas:
         """Of all events, or of none where :meth:`fold` is to bring them."""
         canvas = Canvas(self._palette)
+        canvas.cursor = self._inspected
         if self._scrubbed is not None:
             self._show_on(canvas, self._scrubbed)
         elif not self.answer.live:

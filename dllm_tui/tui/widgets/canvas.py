@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual import events as ui
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
@@ -19,6 +21,8 @@ from dllm_tui.tui.wrap import Line, Part, Span
 
 GUTTER = 2
 """Columns left of the text: the bar and a space."""
+
+_CURSOR = Style(bold=True, reverse=True)
 
 
 class Canvas(Widget):
@@ -36,6 +40,50 @@ class Canvas(Widget):
         self._strips: dict[int, Strip] = {}
         self._bar_styles: tuple[Style, Style, Style] | None = None
         self._height = 1
+        self._cursor: int | None = None
+
+    class Picked(Message):
+        """A position was clicked."""
+
+        def __init__(self, canvas: "Canvas", position: int) -> None:
+            super().__init__()
+            self.canvas = canvas
+            self.position = position
+
+    @property
+    def cursor(self) -> int | None:
+        """A position that stands out, for somebody looks at it closely."""
+        return self._cursor
+
+    @cursor.setter
+    def cursor(self, position: int | None) -> None:
+        if position != self._cursor:
+            lines = {
+                line for at in (self._cursor, position) if at is not None for line in self.flow.lines_of(at)
+            }
+            self._cursor = position
+            for line in lines:
+                self._strips.pop(line, None)
+            self.refresh(*(Region(0, line, self.size.width, 1) for line in lines))
+
+    def neighbour(self, position: int, lines: int) -> int:
+        """The position so many lines below, about where this one is on its line."""
+        here = self.flow.lines_of(position).start
+        x = 0
+        for span in self.flow.lines[here]:
+            if span.position == position:
+                break
+            x += span.width
+        line = min(max(here + lines, 0), len(self.flow.lines) - 1)
+        below = self.flow.lines[line]
+        at = self.flow.position_at(x, line)
+        return position if not below else below[-1].position if at is None else at
+
+    def on_click(self, event: ui.Click) -> None:
+        """Say which position it was."""
+        at = self.flow.position_at(event.x - GUTTER, event.y)
+        if at is not None and at < len(self.state) and self.text_selection is None:
+            self.post_message(self.Picked(self, at))
 
     @property
     def palette(self) -> Palette:
@@ -162,7 +210,8 @@ class Canvas(Widget):
             else:
                 kind = look.MASK if kind < look.SETTLED else look.BLANK
             shown = tint * look.LOOKS + kind
-        return self._palette.looks[shown]
+        style = self._palette.looks[shown]
+        return style + _CURSOR if span.position == self._cursor else style
 
     def _bar(self, line: Line) -> Segment:
         """The gutter: which block a line begins with, and whether the active one is on it."""

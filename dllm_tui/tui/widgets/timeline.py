@@ -200,7 +200,7 @@ class TimelineRow(Drawn, can_focus=True):
     def _note(self, room: int) -> list[Segment]:
         """What was marked, as far as there is room for it."""
         marks = self.pen.marks
-        text, room = printable(self.scrub.note), room - 5
+        text, room = printable(self.scrub.note, self.pen.glyphs), room - 5
         if not text:
             return []
         if cell_len(text) > room:
