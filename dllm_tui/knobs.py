@@ -91,6 +91,7 @@ POLICIES: dict[str, str] = {
     "adaptive": "like confidence, with fewer steps for blocks that the model is sure of",
     "origin": "each position by chance, as often as the steps ask for (Dream's first sampler)",
     "ancestral": "like origin; a step that commits nothing costs no forward (MDLM, BD3-LM)",
+    "analytic": "each position with the chance that the model's ratios give it (SEDD)",
     "random": "positions drawn at random",
 }
 """Commit policies and what each picks in a step."""

@@ -18,6 +18,7 @@ from dllm_tui.engine.canvas import Canvas
 from dllm_tui.engine.draws import Draws
 from dllm_tui.engine.model import Model
 from dllm_tui.engine.policies import REDRAWS, Credit, View, reading, rule_for
+from dllm_tui.engine.schedules import noise_level, sedd_times
 from dllm_tui.engine.scores import Scores, read
 from dllm_tui.errors import EngineError
 from dllm_tui.events import (
@@ -172,7 +173,11 @@ class Decoder:
             wanted = rule.wanted(is_open)
             cells = wanted.nonzero().flatten() + block.start
             masks = canvas.masks(block.start, block.end)
-            logits = self._run(self.plan.denoise(block.start, block.end, cells), "denoise")
+            forward = self.plan.denoise(block.start, block.end, cells)
+            if self.model.family.knows_noise:
+                time, _ = sedd_times(step - begun - 1, self.knobs.steps, self.model.family.eps)
+                forward = replace(forward, condition=torch.tensor(noise_level(time)))
+            logits = self._run(forward, "denoise")
             if self.knobs.policy == "credit":
                 logits = block.credit.fuse(logits, wanted)
             while True:
@@ -186,6 +191,7 @@ class Decoder:
                     confidence=_spread(scores.confidence, wanted),
                     entropy=_spread(scores.entropy, wanted),
                     margin=_spread(scores.margin, wanted),
+                    lse=_spread(scores.lse, wanted),
                     logits=logits,
                     step=step - begun,
                     opened=opened,
@@ -365,7 +371,7 @@ class Decoder:
             mask=None if forward.mask is None else forward.mask.to(device, non_blocking=True),
             causal=forward.causal,
             rows=rows.to(device, non_blocking=True) if isinstance(rows, Tensor) else rows,
-            condition=forward.condition,
+            condition=None if forward.condition is None else forward.condition.to(device),
         )
 
     # Events

@@ -15,6 +15,7 @@ from dllm_tui.engine.model import Model
 from dllm_tui.engine.revision import EditBudget, InsertDelete, edits
 from dllm_tui.engine.selection import (
     StableAndConfident,
+    analytic_chance,
     best_of_runs,
     commit,
     credit,
@@ -52,6 +53,8 @@ class View:
     """float32 [T], nats."""
     margin: Tensor
     """float32 [T]."""
+    lse: Tensor
+    """float32 [T], log-sum-exp of the logits."""
     logits: Tensor
     """float32 [n, vocab] of the cells that were asked for, where the network is."""
     step: int
@@ -200,6 +203,15 @@ def origin(view: View) -> Tensor:
     return view.open & (view.draws.uniform(view.open.numel()) < view.share)
 
 
+def analytic(view: View) -> Tensor:
+    """Each with the chance that its own ratios give, so that the noise falls as planned (SEDD)."""
+    if view.step >= view.knobs.steps:
+        return view.open
+    before, after = schedules.sedd_times(view.step - 1, view.knobs.steps, view.family.eps)
+    chance = analytic_chance(view.lse, schedules.noise_level(before), schedules.noise_level(after))
+    return view.open & (view.draws.uniform(view.open.numel()) < chance)
+
+
 def random(view: View) -> Tensor:
     """Positions drawn at random, as many as the steps ask for."""
     return commit(view.draws.uniform(view.open.numel()), view.open, least=view.least)
@@ -223,6 +235,7 @@ POLICIES: dict[str, Policy] = {
     "adaptive": adaptive,
     "origin": origin,
     "ancestral": origin,
+    "analytic": analytic,
     "random": random,
 }
 """By the knob's value. ``verify`` drafts like ``confidence``; its commit forward does the rest. ``credit``

@@ -92,6 +92,22 @@ def ancestral_share(step: int, steps: int, eps: float, *, coarse: bool = False) 
     return distance / (1 - step * (1 - eps) / (steps - 1))
 
 
+def noise_level(time: float, least: float = 1e-3) -> float:
+    """How much noise there is at a time: −log(1 − (1 − least)·t), SEDD's log-linear schedule."""
+    return -math.log1p(-(1 - least) * time)
+
+
+def sedd_times(step: int, steps: int, eps: float) -> tuple[float, float]:
+    """The times that SEDD's step ``step`` (from 0) of ``steps`` goes from and to.
+
+    All but the last go along linspace(1, eps, steps); the last one, from eps, removes all noise.
+    """
+    distance = (1 - eps) / max(1, steps - 1)
+    if step >= steps - 1:
+        return eps, 0.0
+    return 1 - step * distance, 1 - (step + 1) * distance
+
+
 def rnd1_kept(masks: int, steps: int) -> list[int]:
     """Positions that RND1 leaves masked after each of its steps − 1 rounds, of ``masks`` at the start.
 

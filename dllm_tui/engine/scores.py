@@ -25,13 +25,16 @@ class Scores:
     """float32 [n], of the distribution, in nats."""
     margin: Tensor
     """float32 [n], the best token's probability less the second's."""
+    lse: Tensor
+    """float32 [n], log-sum-exp of the logits."""
     top: Tensor
     """float32 [n, alternatives, 2]: (token, probability), best first."""
 
     def row(self, index: int) -> "Scores":
         """The scores of one position alone."""
         at = slice(index, index + 1)
-        return Scores(self.token[at], self.confidence[at], self.entropy[at], self.margin[at], self.top[at])
+        parts = (self.token, self.confidence, self.entropy, self.margin, self.lse, self.top)
+        return Scores(*(part[at] for part in parts))
 
 
 def read(
@@ -71,16 +74,16 @@ def read(
         others = _without(shaped, torch.tensor(sampling.late, device=logits.device))
         sure = _chance(others, token, others.logsumexp(-1))
     # A float32 holds every token id exactly: one tensor, one transfer.
-    columns = [token.float(), sure, seen.entropy, seen.margin]
+    columns = [token.float(), sure, seen.entropy, seen.margin, seen.lse]
     if alternatives:
         allowed = _without(shaped, forbidden)
         best = allowed.topk(min(alternatives, logits.shape[-1]))
         chances = (best.values - seen.lse.unsqueeze(-1)).exp()
         columns += [*best.indices.float().unbind(-1), *chances.unbind(-1)]
     packed = torch.stack(columns, -1).cpu()
-    ids, chances = packed[:, 4:].chunk(2, dim=-1)
-    sure, entropy, margin = packed[:, 1:4].unbind(-1)
-    return Scores(packed[:, 0].long(), sure, entropy, margin, torch.stack([ids, chances], -1))
+    ids, chances = packed[:, 5:].chunk(2, dim=-1)
+    sure, entropy, margin, lse = packed[:, 1:5].unbind(-1)
+    return Scores(packed[:, 0].long(), sure, entropy, margin, lse, torch.stack([ids, chances], -1))
 
 
 def _chance(logits: Tensor, token: Tensor, lse: Tensor) -> Tensor:

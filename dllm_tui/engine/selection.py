@@ -9,6 +9,7 @@ The predictions must not contain the mask token (forbid it when reading the logi
 commit nothing when the mask is the best prediction, and never end.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -189,6 +190,25 @@ def perturb(score: Tensor, temperature: float, uniform: Tensor) -> Tensor:
         uniform: float [T] in [0, 1).
     """
     return score / temperature - torch.log(-torch.log(uniform.clamp(1e-20, 1 - 1e-7)))
+
+
+def analytic_chance(lse: Tensor, noise_from: float, noise_to: float) -> Tensor:
+    """How likely each mask is uncovered on the way from much noise to less, in SEDD's analytic step.
+
+    The network's outputs are logarithms of ratios: how much likelier token v is here than the mask. The
+    step uncovers a mask with v with probability (exp Δ - 1) · ratio(v), Δ being the noise that goes; so
+    v is drawn from the softmax, and the sum of the ratios says whether. (Their staggered score and
+    transition, put together for the mask's row; arXiv 2310.16834.)
+
+    Args:
+        lse: float [T], log-sum-exp of the outputs over all tokens but the mask.
+        noise_from: total noise before the step.
+        noise_to: total noise after it.
+
+    Returns:
+        float [T], at most 1.
+    """
+    return (math.expm1(noise_from - noise_to) * lse.exp()).clamp(max=1.0)
 
 
 def credit(

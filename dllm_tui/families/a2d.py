@@ -6,7 +6,7 @@ Paper: dLLM, arXiv 2602.22661; repository: ZHZisZZ/dllm.
 
 from dataclasses import replace
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import MASKED, Attention, Family
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import dense
 from dllm_tui.knobs import Knobs
@@ -20,8 +20,8 @@ MDLM = Family(
     ),
     licence="Apache-2.0",
     attention=Attention.FULL,
-    defaults=Knobs(steps=32, block_size=32, threshold=1.0, max_new_tokens=256),
-    policies=("confidence", "margin", "entropy", "sequential", "random"),
+    defaults=Knobs(steps=32, schedule="dllm", block_size=32, threshold=1.0, max_new_tokens=256),
+    policies=MASKED,
     fixed_knobs={"edit_threshold": "A2D models keep what they have committed."},
 )
 

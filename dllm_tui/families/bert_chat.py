@@ -3,7 +3,7 @@
 Repository: ZHZisZZ/dllm (BERT-Chat).
 """
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import MASKED, Attention, Family
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import same_names
 from dllm_tui.knobs import Knobs
@@ -19,7 +19,7 @@ FAMILY = Family(
     licence="Apache-2.0",
     attention=Attention.FULL,
     defaults=Knobs(steps=32, block_size=32, threshold=1.0, max_new_tokens=128),
-    policies=("confidence", "margin", "entropy", "sequential", "random"),
+    policies=MASKED,
     fixed_knobs={"edit_threshold": "BERT chat keeps what it has committed."},
 )
 

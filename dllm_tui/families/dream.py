@@ -5,7 +5,7 @@ Paper: Dream 7B, arXiv 2508.15487; DiffuCoder, arXiv 2506.20639; repository: Dre
 
 from dataclasses import replace
 
-from dllm_tui.families.family import Attention, Family, Sampling
+from dllm_tui.families.family import MASKED, Attention, Family, Sampling
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import dense
 from dllm_tui.knobs import Knobs
@@ -27,12 +27,13 @@ FAMILY = Family(
         block_size=4096,
         threshold=1.0,
         policy="entropy",
+        schedule="dream",
         entropy_bound=0.0,
         temperature=0.2,
         top_p=0.95,
         max_new_tokens=512,
     ),
-    policies=("entropy", "confidence", "margin", "random"),
+    policies=("entropy", *(name for name in MASKED if name != "entropy"), "origin"),
     fixed_knobs={
         "block_size": "Dream denoises the whole canvas at once.",
         "edit_threshold": "Dream keeps what it has committed.",

@@ -37,6 +37,23 @@ class Revision(StrEnum):
     RENOISE = "renoise"
 
 
+MASKED = (
+    "confidence",
+    "factor",
+    "adaptive",
+    "margin",
+    "entropy",
+    "low-entropy",
+    "eb",
+    "runs",
+    "credit",
+    "sequential",
+    "streaming",
+    "random",
+)
+"""Policies that suit every family with a mask token."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
     """How a family's reference makes a token and its confidence out of logits."""
@@ -107,6 +124,8 @@ class Family:
     """Share of masks at which a linear noise schedule ends."""
     least: int = 1
     """Fewest tokens that a step commits when the schedule leaves it to the policy."""
+    knows_noise: bool = False
+    """The network is told how much noise there is (SEDD)."""
     edit_steps: int = 16
     """Forwards that a full block may spend on edits."""
     renoising: Renoising = field(default_factory=Renoising)

@@ -3,7 +3,7 @@
 Paper: Fast-dLLM v2, arXiv 2509.26328; repository: NVlabs/Fast-dLLM.
 """
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import MASKED, Attention, Family
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import dense
 from dllm_tui.knobs import Knobs
@@ -21,7 +21,7 @@ FAMILY = Family(
     shift=1,
     grid=32,
     defaults=Knobs(steps=8, block_size=8, threshold=0.9, top_p=0.95),
-    policies=("confidence", "margin", "entropy", "sequential", "random"),
+    policies=MASKED,
     fixed_knobs={"edit_threshold": "Fast-dLLM v2 keeps what it has committed."},
 )
 

@@ -5,7 +5,7 @@ Paper: Large Language Diffusion Models, arXiv 2502.09992; repository: ML-GSAI/LL
 
 import re
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import MASKED, Attention, Family
 from dllm_tui.families.layout import Config, Layout, Network, Place
 from dllm_tui.knobs import Knobs
 
@@ -19,8 +19,8 @@ FAMILY = Family(
     ),
     licence="MIT (iLLaDA: Apache-2.0)",
     attention=Attention.FULL,
-    defaults=Knobs(steps=32, block_size=32, threshold=1.0, max_new_tokens=128),
-    policies=("confidence", "margin", "entropy", "sequential", "random"),
+    defaults=Knobs(steps=32, schedule="llada", block_size=32, threshold=1.0, max_new_tokens=128),
+    policies=MASKED,
     fixed_knobs={"edit_threshold": "LLaDA keeps what it has committed."},
 )
 

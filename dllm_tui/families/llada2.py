@@ -7,7 +7,7 @@ All three say the same in ``architectures`` and ``model_type``: 2.2 has two more
 import re
 from dataclasses import replace
 
-from dllm_tui.families.family import Attention, Family, Revision
+from dllm_tui.families.family import MASKED, Attention, Family, Revision
 from dllm_tui.families.layout import Config, Layout, Network, Place
 from dllm_tui.families.stock import dense, rope, stacked_experts
 from dllm_tui.knobs import Knobs
@@ -28,8 +28,8 @@ FAMILY = Family(
     licence="Apache-2.0",
     attention=Attention.BLOCK_CAUSAL,
     grid=BLOCK,
-    defaults=Knobs(steps=32, block_size=BLOCK, threshold=0.95, max_new_tokens=2048),
-    policies=("confidence", "margin", "entropy", "sequential", "random"),
+    defaults=Knobs(steps=32, schedule="quota", block_size=BLOCK, threshold=0.95, max_new_tokens=2048),
+    policies=MASKED,
     fixed_knobs={**FIXED_BLOCK, "edit_threshold": "LLaDA 2.0 keeps what it has committed; 2.1 edits."},
 )
 

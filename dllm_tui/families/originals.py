@@ -64,6 +64,9 @@ SEDD = replace(
         "whole canvas sees itself. It continues text and doesn't chat."
     ),
     licence="MIT",
+    knows_noise=True,
+    defaults=MDLM.defaults.replace(policy="analytic"),
+    policies=("analytic", "random", "confidence", "entropy", "margin"),
     fixed_knobs={
         "block_size": "SEDD denoises the whole canvas at once.",
         "edit_threshold": "SEDD keeps what it has committed.",

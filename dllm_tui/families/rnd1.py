@@ -3,7 +3,7 @@
 Repository: RadicalNumerics/RND1.
 """
 
-from dllm_tui.families.family import Attention, Family, Sampling
+from dllm_tui.families.family import MASKED, Attention, Family, Sampling
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import qwen3_moe, stacked_experts
 from dllm_tui.knobs import Knobs
@@ -24,11 +24,12 @@ FAMILY = Family(
         block_size=4096,
         threshold=1.0,
         policy="entropy",
+        schedule="rnd1",
         entropy_bound=0.0,
         temperature=0.1,
         max_new_tokens=256,
     ),
-    policies=("entropy", "confidence", "margin", "random"),
+    policies=("entropy", *(name for name in MASKED if name != "entropy"), "origin"),
     fixed_knobs={
         "block_size": "RND1 denoises the whole canvas at once.",
         "edit_threshold": "RND1 keeps what it has committed.",

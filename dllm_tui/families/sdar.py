@@ -5,7 +5,7 @@ Paper: SDAR, arXiv 2510.06303; repository: JetAstra/SDAR.
 
 from dataclasses import replace
 
-from dllm_tui.families.family import Attention, Family, Sampling
+from dllm_tui.families.family import MASKED, Attention, Family, Sampling
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import dense, qwen3_moe, stacked_experts
 from dllm_tui.knobs import Knobs
@@ -22,8 +22,10 @@ FAMILY = Family(
     attention=Attention.BLOCK_CAUSAL,
     grid=4,
     sampling=Sampling(filtered=True),
-    defaults=Knobs(steps=4, block_size=4, threshold=0.85, temperature=0.6, top_k=20, top_p=0.95),
-    policies=("confidence", "entropy", "sequential", "margin", "random"),
+    defaults=Knobs(
+        steps=4, schedule="quota", block_size=4, threshold=0.85, temperature=0.6, top_k=20, top_p=0.95
+    ),
+    policies=MASKED,
     fixed_knobs={
         "block_size": "Each SDAR checkpoint was trained on blocks of one size.",
         "edit_threshold": "SDAR keeps what it has committed.",

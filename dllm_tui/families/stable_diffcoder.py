@@ -4,7 +4,7 @@ Its config says ``model_type: llama``; the architecture tells it from an ordinar
 Paper: Stable-DiffCoder, arXiv 2601.15892.
 """
 
-from dllm_tui.families.family import Attention, Family
+from dllm_tui.families.family import MASKED, Attention, Family
 from dllm_tui.families.layout import Config, Layout, Network
 from dllm_tui.families.stock import dense
 from dllm_tui.knobs import Knobs
@@ -21,7 +21,7 @@ FAMILY = Family(
     grid=4,
     whole_blocks=False,
     defaults=Knobs(steps=4, block_size=4, threshold=0.95),
-    policies=("confidence", "margin", "entropy", "sequential", "random"),
+    policies=MASKED,
     fixed_knobs={
         "block_size": "It was trained on blocks of 4.",
         "edit_threshold": "Stable-DiffCoder keeps what it has committed.",

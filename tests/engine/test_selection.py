@@ -1,5 +1,6 @@
 """Rules that pick positions: against naive walks, and for what must hold whatever the scores are."""
 
+import itertools
 import math
 
 import pytest
@@ -234,3 +235,28 @@ def test_filters_keep_the_best_and_no_more(seed, size, share, count):
         assert held.sum() > share - 1e-5
         assert held.sum() - held.min() <= share + 1e-5
         assert kept.argmax() == row.argmax()
+
+
+def test_analytic_chance_is_the_masked_row_of_the_staggered_score_and_the_transition():
+    """SEDD's own formula, with matrices over all tokens and the mask (the last id)."""
+    generator = torch.Generator().manual_seed(0)
+    before, after = schedules.noise_level(0.8), schedules.noise_level(0.7)
+    # Ratios near those of a good model, whose sum is 1 / (exp(noise) - 1).
+    ratios = torch.rand(5, 9, generator=generator, dtype=torch.float64).softmax(-1) / math.expm1(before)
+    score = torch.cat([ratios, torch.ones(5, 1, dtype=torch.float64)], -1)
+    gone = before - after
+    staggered = score * math.exp(gone)
+    staggered[:, -1] += (1 - math.exp(gone)) * score.sum(-1)
+    transition = torch.full((5, 10), -math.expm1(-gone), dtype=torch.float64)
+    transition[:, -1] += math.exp(-gone)
+    weights = staggered * transition
+    torch.testing.assert_close(weights.sum(-1), torch.ones(5, dtype=torch.float64))
+    chance = selection.analytic_chance(ratios.log().logsumexp(-1), before, after)
+    torch.testing.assert_close(chance.unsqueeze(-1) * ratios.log().softmax(-1), weights[:, :-1])
+
+
+def test_sedd_goes_from_all_noise_to_none():
+    times = [schedules.sedd_times(step, 9, 1e-5) for step in range(9)]
+    assert times[0][0] == 1.0
+    assert times[-1] == (1e-5, 0.0)
+    assert all(one[1] == pytest.approx(two[0]) for one, two in itertools.pairwise(times))
