@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
@@ -16,7 +16,7 @@ from textual.timer import Timer
 from dllm_tui import theming
 from dllm_tui.errors import DllmError
 from dllm_tui.events import Done, Error, KnobChange
-from dllm_tui.knobs import POLICIES, PRESETS, KnobError
+from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, KnobError
 from dllm_tui.ports import HostState, Run
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
@@ -26,6 +26,7 @@ from dllm_tui.tui.base import BaseApp
 from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
 from dllm_tui.tui.inspecting import Inspecting
+from dllm_tui.tui.lens import Lens
 from dllm_tui.tui.metrics import Effects, Meter
 from dllm_tui.tui.screens.chat import ChatScreen
 from dllm_tui.tui.scrubbing import Scrubbing
@@ -87,7 +88,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self._shown: list[str] = []
         """Roles of what the conversation shows, in order."""
         self._interrupted = 0.0
-        self._chat = ChatScreen(self.palette(), self.pen(), self._complete)
+        self._chat = ChatScreen(self.palette(), self.pen(), keymap=self.keymap, complete=self._complete)
         self._scrubbing = Scrubbing(self._chat)
         self._inspecting = Inspecting(self._chat, self._scrubbing)
         self._poll_timer: Timer | None = None
@@ -286,6 +287,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
             text,
             {
                 "theme": lambda: list(self.themes.themes),
+                "colours": lambda: [lens.value for lens in Lens],
                 "model": lambda: [choice.value for choice in self._models()],
             },
         )
@@ -382,6 +384,18 @@ class ChatApp(BaseApp, inherit_bindings=False):
         items = (Item(id_, self.key_for(id_), word) for id_, word in words.items() if self.keymap[id_])
         self._chat.footer.items = tuple(items)
 
+    def on_key(self, event: events.Key) -> None:
+        """What is typed while the conversation has the focus is meant for the prompt."""
+        elsewhere = self.screen is not self._chat or isinstance(
+            self._chat.focused, Prompt | Turnable | TimelineRow | Inspector
+        )
+        bound = any(event.key in self.keymap[a.id] for a in ACTIONS.values() if a.scope == "app")
+        typing = not self._chat.composer.prompt.disabled
+        if event.is_printable and typing and not bound and not elsewhere:
+            event.prevent_default()
+            self._chat.set_focus(self._chat.composer.prompt)
+            self._chat.composer.prompt.insert(event.character or "")
+
     def on_descendant_focus(self) -> None:
         """The footer speaks of what has the focus."""
         self._refresh_footer()
@@ -394,7 +408,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self._take_back()
         self.session.new()
         self._show_session()
-        self._chat.composer.prompt.focus()
+        self._chat.set_focus(self._chat.composer.prompt)
 
     def action_chats(self) -> None:
         """List chats: take one up, or delete it."""
@@ -466,7 +480,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
     def _show_session(self) -> None:
         """Show the session's conversation in place of what is shown."""
         turns = [turn for turn in self.session.turns if turn.role != "system"]
-        self._chat.conversation.load(turns, self.session.events, self.session.model_name)
+        self._chat.conversation.load(turns, self.session.events, self.session.model_name, self.session.models)
         self._chat.welcome.display = not turns
         self._chat.about = self.session.title
         self._shown = [turn.role for turn in turns]
@@ -494,7 +508,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         if self._editing:
             self._edit(False)
             composer.prompt.replace_text("")
-        composer.prompt.focus()
+        self._chat.set_focus(composer.prompt)
 
     def action_regenerate(self) -> None:
         """Answer the last prompt again."""
@@ -507,7 +521,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self._edit(True)
         prompt = self._chat.composer.prompt
         prompt.replace_text("/" + last if last.startswith("/") else last)
-        prompt.focus()
+        self._chat.set_focus(prompt)
 
     def action_copy(self) -> None:
         """Copy the last answer."""
@@ -534,7 +548,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         except KnobError as error:
             self._chat.composer.above.say(str(error))
             return
-        changed = [name for name in changes if getattr(before, name) != getattr(knobs, name)]
+        changed = [name for name in KNOBS if getattr(before, name) != getattr(knobs, name)]
         if self.running:
             self._chat.panel.mark(changed, turned=True)
         self._show_knobs()
@@ -626,10 +640,24 @@ class ChatApp(BaseApp, inherit_bindings=False):
         """Switch the last answer between canvas and text."""
         self._chat.conversation.toggle_view()
 
+    def action_colours(self) -> None:
+        """Let the colours on canvases tell something else."""
+        self.lens = self.lens.next
+        self.theme_changed()
+
+    def take_colours(self, name: str) -> str:
+        """Let the colours tell what is named; what is wrong with it, if anything."""
+        names = [lens.value for lens in Lens]
+        if name not in names:
+            return f"the colours can't tell {name!r}; they can {', '.join(names)}"
+        self.lens = Lens(name)
+        self.theme_changed()
+        return ""
+
     def action_panel(self) -> None:
         """Show or hide the side panel."""
         if not self._chat.toggle_side():
-            self._chat.composer.prompt.focus()
+            self._chat.set_focus(self._chat.composer.prompt)
 
     def action_scroll_up(self) -> None:
         """Scroll the conversation up."""

@@ -110,6 +110,20 @@ async def test_a_paste_keeps_its_lines():
         assert prompt(app).text == "one\ntwo\nthree\n"
 
 
+async def test_typing_and_pasting_reach_the_prompt_from_the_conversation():
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        app.query_one("#conversation").focus()
+        await pilot.press("h", "i")
+        assert prompt(app).text == "hi"
+        assert app.focused is prompt(app)
+        app.query_one("#conversation").focus()
+        await pilot.pause()
+        app.post_message(events.Paste(" there\n"))
+        await pilot.pause()
+        assert prompt(app).text == "hi there\n"
+
+
 async def test_arrows_go_through_earlier_prompts_and_come_back():
     app = make_app(FakeHost(["Ok."]))
     async with app.run_test(size=SIZE) as pilot:
@@ -416,12 +430,12 @@ async def test_without_history_chats_say_so():
 async def test_slash_commands_turn_knobs():
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
-        for command in ("/steps 4", "/block 16", "/threshold 0.7", "/policy verify", "/temperature 0.5"):
+        for command in ("/steps 4", "/block 16", "/threshold 0.7", "/policy margin", "/temperature 0.5"):
             prompt(app).replace_text(command)
             await pilot.press("enter")
             await pilot.pause()
         now = app.session.knobs
-        assert (now.steps, now.block_size, now.threshold, now.policy) == (4, 16, 0.7, "verify")
+        assert (now.steps, now.block_size, now.threshold, now.policy) == (4, 16, 0.7, "margin")
         assert now.temperature == 0.5
         assert not app.session.turns
         prompt(app).replace_text("/preset polished")

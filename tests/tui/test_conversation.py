@@ -5,7 +5,8 @@ from dllm_tui import theming
 from dllm_tui.events import Done, Error, Step, Turn
 from dllm_tui.tui.cells import ASCII
 from dllm_tui.tui.palette import Palette
-from dllm_tui.tui.widgets.answer import AnswerText, AnswerView
+from dllm_tui.tui.widgets.answer import AnswerView
+from dllm_tui.tui.widgets.answer_text import AnswerText
 from dllm_tui.tui.widgets.canvas import Canvas
 from dllm_tui.tui.widgets.conversation import HELPING, MOST_SHOWN, Conversation, Earlier
 from tests.tui.scripted import CODE, STORY, Script

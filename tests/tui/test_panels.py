@@ -73,7 +73,7 @@ async def test_meters_name_what_they_count():
             "block 3",
             "NFE 12",
             "38 ms/fwd",
-            "6 masks left",
+            "masks 6",
         ):
             assert part in text
         assert "0.70" in text

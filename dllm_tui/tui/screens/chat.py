@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
+from dllm_tui.tui.actions import Keymap
 from dllm_tui.tui.commands import Completion
 from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.pen import Drawn, Pen
@@ -52,7 +53,14 @@ class ChatScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (30, "-high")]  # noqa: RUF012
     AUTO_FOCUS = "#prompt"
 
-    def __init__(self, palette: Palette, pen: Pen, complete: Callable[[str], Sequence[Completion]]) -> None:
+    def __init__(
+        self,
+        palette: Palette,
+        pen: Pen,
+        *,
+        keymap: Keymap,
+        complete: Callable[[str], Sequence[Completion]],
+    ) -> None:
         super().__init__()
         self.status = StatusLine(pen)
         self.welcome = Welcome()
@@ -63,7 +71,7 @@ class ChatScreen(Screen[None]):
         self.timeline = TimelineRow(pen)
         self.inspector = Inspector(pen)
         self.inspector_shown = False
-        self.composer = Composer(complete)
+        self.composer = Composer(complete, keymap)
         self.footer = FooterLine(pen)
         self._about = ""
         self._panel_wanted: bool | None = None
@@ -126,6 +134,11 @@ class ChatScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Fit the parts to the new size."""
         self._arrange(event.size.width, event.size.height)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A paste that nothing else took is meant for the prompt."""
+        self.set_focus(self.composer.prompt)
+        self.composer.prompt.post_message(event)
 
     def draw_with(self, palette: Palette, pen: Pen) -> None:
         """Take another theme's colours."""

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from markdown_it import MarkdownIt
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from dllm_tui.events import AnyEvent, Done, Step
 from dllm_tui.tui.canvas_state import CanvasState
@@ -63,15 +62,6 @@ def figures(tokens: int, nfe: int, seconds: float, ending: str = "") -> list[str
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-class AnswerText(Markdown):
-    """A finished answer as Markdown. HTML stands as it was written; a link opens nothing by itself."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(
-            text, open_links=False, parser_factory=lambda: MarkdownIt("gfm-like", {"html": False})
-        )
 
 
 class AnswerView(Vertical):
@@ -208,6 +198,8 @@ class AnswerView(Vertical):
         return canvas
 
     def _new_text(self) -> Widget:
+        from dllm_tui.tui.widgets.answer_text import AnswerText
+
         text = clean(self.answer.text, self._palette.glyphs)
         return AnswerText(text) if text.strip() else Static("(no text)", classes="note")
 

@@ -6,7 +6,7 @@ earlier ones by scrolling to the top.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,13 +15,16 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from dllm_tui.events import AnyEvent, Done, Error, Turn
 from dllm_tui.session import Run
 from dllm_tui.tui.cells import Glyphs, clean
 from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.widgets.answer import Answer, AnswerView, View
+
+if TYPE_CHECKING:
+    from textual.widgets import Markdown
 
 MOST_SHOWN = 48
 """Items that have widgets at most; when there are more, the oldest lose theirs."""
@@ -142,9 +145,6 @@ class Conversation(VerticalScroll):
         """Whether an answer is still being generated, as far as was folded."""
         return bool(self._runs)
 
-    def add_user(self, text: str) -> None:
-        """Append what a person wrote, and follow the end again."""
-        self._append(Said(text))
     @property
     def answers(self) -> list[Answer]:
         """Those whose steps are known and that have a widget, in their order."""
@@ -154,6 +154,9 @@ class Conversation(VerticalScroll):
         """The widget of an answer, where it has one."""
         return next((view for view in self._answers() if view.answer is answer), None)
 
+    def add_user(self, text: str) -> None:
+        """Append what a person wrote, and follow the end again."""
+        self._append(Said(text))
         self.anchor()
 
     def add_notice(self, text: str) -> None:
@@ -276,8 +279,7 @@ class Conversation(VerticalScroll):
             self.scroll_to(y=new.height - self._below, animate=False, immediate=True)
             self._below = None
 
-    @on(Markdown.LinkClicked)
-    def ask_about_link(self, event: Markdown.LinkClicked) -> None:
+    def on_markdown_link_clicked(self, event: "Markdown.LinkClicked") -> None:
         """Pass a link on: only the app can ask."""
         event.stop()
         self.post_message(self.LinkClicked(event.href))

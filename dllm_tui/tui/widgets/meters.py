@@ -9,7 +9,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from dllm_tui.tui.metrics import Reading
-from dllm_tui.tui.palette import ramp_step
+from dllm_tui.tui.lens import ramp_step
 from dllm_tui.tui.pen import Drawn, Pen
 
 REASONS = {
@@ -99,6 +99,8 @@ class Meters(Drawn):
         none = self.pen.marks.dot
         time, unit = duration(reading.seconds_per_forward) if reading.seconds_per_forward else (none, "ms")
         step = f"{reading.step}/{reading.steps}" if known and reading.steps else none
+        counts = (reading.block + 1, reading.nfe, reading.tokens, reading.masks)
+        block, nfe, tokens, masks = (str(count) if known else none for count in counts)
         return [
             self._line(
                 f"{reading.tokens_per_second:.1f}" if reading.seconds else none,
@@ -106,15 +108,9 @@ class Meters(Drawn):
                 f"{reading.tokens_per_forward:.2f}" if reading.nfe else none,
                 " tok/forward",
             ),
-            self._line(
-                "", "step ", step, "  block ", str(reading.block + 1) if known else none,
-                "  NFE ", str(reading.nfe) if known else none, "  ", time, f" {unit}/fwd",
-            ),
-            self._line(
-                str(reading.tokens) if known else none, " tokens   ",
-                str(reading.masks) if known else none, " masks left",
-            ),
-        ]  # fmt: skip
+            self._line("", "step ", step, "   block ", block, "   NFE ", nfe),
+            self._line(time, f" {unit}/fwd   tokens ", tokens, "   masks ", masks),
+        ]
 
     def _line(self, *parts: str) -> Strip:
         """Values and labels by turns, a value first."""

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from dllm_tui.tui.actions import bindings
+from dllm_tui.tui.actions import ACTIONS, Keymap, bindings
 from dllm_tui.tui.commands import CommandError, Completion, parse
 
 
@@ -36,6 +36,9 @@ def _editing() -> list[BindingType]:
     return [b for b in TextArea.BINDINGS if isinstance(b, Binding) and b.key not in taken]
 
 
+_PROMPT_ACTIONS = [action.id for action in ACTIONS.values() if action.scope == "prompt"]
+
+
 class Prompt(TextArea, inherit_bindings=False):
     """Where a person types. Posts :class:`Sent`; empty text is not sent."""
 
@@ -51,7 +54,7 @@ class Prompt(TextArea, inherit_bindings=False):
     class Edited(Message):
         """What is typed has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, keymap: Keymap) -> None:
         super().__init__(
             id="prompt",
             soft_wrap=True,
@@ -61,6 +64,7 @@ class Prompt(TextArea, inherit_bindings=False):
         )
         self.match_cursor_bracket = False
         self.cursor_blink = False  # no timer while nothing happens
+        self.keymap = keymap
         self.past: list[str] = []
         """Prompts so far, the newest last."""
         self._back = 0
@@ -81,9 +85,13 @@ class Prompt(TextArea, inherit_bindings=False):
     # -- keys
 
     async def _on_key(self, event: events.Key) -> None:
-        """Enter sends instead of breaking the line: leave it to the bindings."""
-        if event.key == "enter":
-            event.prevent_default()
+        """Do the prompt's own actions here: by the bindings they would come after what is typed next."""
+        for action in _PROMPT_ACTIONS:
+            if event.key in self.keymap[action]:
+                event.stop()
+                event.prevent_default()
+                await self.run_action(action)
+                return
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Take pasted text with its line breaks, in one form, and no longer than is sane."""
@@ -199,10 +207,10 @@ class Above(Static):
 class Composer(Vertical):
     """The prompt and what hovers above it."""
 
-    def __init__(self, complete: Callable[[str], Sequence[Completion]]) -> None:
+    def __init__(self, complete: Callable[[str], Sequence[Completion]], keymap: Keymap) -> None:
         super().__init__(id="composer")
         self._complete = complete
-        self.prompt = Prompt()
+        self.prompt = Prompt(keymap)
         self.above = Above()
 
     def compose(self) -> ComposeResult:

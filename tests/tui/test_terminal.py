@@ -1,0 +1,159 @@
+"""The app in a pseudo-terminal, as people have it: bytes in, bytes out."""
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+import pexpect
+import psutil
+import pyte
+import pytest
+
+ALT_ENTER = "\x1b\r"
+ROOT = Path(__file__).parents[2]
+
+
+class Terminal:
+    """A running app and the screen that its bytes draw."""
+
+    def __init__(self, *arguments: str, size: tuple[int, int] = (100, 30), **environment: str) -> None:
+        self.screen = pyte.Screen(*size)
+        self.stream = pyte.ByteStream(self.screen)
+        self.bytes = b""
+        clean = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "TMUX"}}
+        self.child = pexpect.spawn(
+            sys.executable,
+            ["-m", "tests.tui.fake_app", *arguments],
+            dimensions=(size[1], size[0]),
+            env=clean | {"TERM": "xterm-256color", "COLORTERM": "truecolor"} | environment,
+            cwd=str(ROOT),
+            timeout=30,
+        )
+
+    def read(self, seconds: float = 0.1) -> None:
+        """Take in what comes within some time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                data = self.child.read_nonblocking(65536, timeout=0.05)
+            except pexpect.TIMEOUT:
+                continue
+            except pexpect.EOF:
+                return
+            self.bytes += data
+            self.stream.feed(re.sub(rb"\x1b\[[<>=?]?[\d;]*[uq]|\x1b\[\?[\d;]*\$p", b"", data))
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.screen.display)
+
+    def until(self, text: str, seconds: float = 30) -> None:
+        """Wait until a text is on the screen."""
+        end = time.monotonic() + seconds
+        while text not in self.text:
+            assert time.monotonic() < end, f"{text!r} is not on the screen:\n{self.text}"
+            self.read(0.1)
+
+    def leave(self) -> int:
+        """Quit, and give the exit code."""
+        self.child.send("\x11")
+        return self.end()
+
+    def end(self) -> int:
+        """Wait for the end, and give the exit code."""
+        end = time.monotonic() + 30
+        while self.child.isalive() and time.monotonic() < end:
+            self.read(0.1)
+        self.read(0.2)
+        self.child.close()
+        assert self.child.exitstatus is not None
+        return self.child.exitstatus
+
+
+@pytest.fixture
+def start(tmp_path: Path):
+    running: list[Terminal] = []
+
+    def begin(*arguments: str, **more) -> Terminal:
+        terminal = Terminal(str(tmp_path / "log"), *arguments, **more)
+        running.append(terminal)
+        return terminal
+
+    yield begin
+    for terminal in running:
+        terminal.child.close(force=True)
+
+
+def test_a_chat_from_start_to_end(start):
+    terminal = start()
+    terminal.until("ready")
+    terminal.child.send("two" + ALT_ENTER + "lines")
+    terminal.until("│ lines")
+    terminal.child.send("\r")
+    terminal.until("denoising")
+    terminal.until("every star above it")
+    terminal.until("ready")
+    terminal.child.send("\x1b[Z")
+    terminal.until("← ")
+    terminal.child.send("y")
+    terminal.until("Copied")
+    assert b"\x1b]52;c;" in terminal.bytes
+    assert terminal.leave() == 0
+    assert b"\x1b[?1049l" in terminal.bytes
+
+
+def test_an_idle_app_sleeps(start):
+    terminal = start()
+    terminal.until("ready")
+    terminal.read(1)
+    process = psutil.Process(terminal.child.pid)
+    before = sum(process.cpu_times()[:2])
+    written = len(terminal.bytes)
+    terminal.read(2)
+    assert sum(process.cpu_times()[:2]) - before < 0.1
+    assert len(terminal.bytes) == written
+    assert terminal.leave() == 0
+
+
+def test_what_native_code_writes_stays_off_the_screen(start, tmp_path: Path):
+    terminal = start("noise")
+    terminal.until("ready")
+    terminal.read(3)
+    assert b"native noise" not in terminal.bytes
+    assert terminal.leave() == 0
+    assert "native noise" in (tmp_path / "log").read_text()
+
+
+def test_a_fault_ends_in_words(start, tmp_path: Path):
+    terminal = start("fault")
+    assert terminal.end() == 1
+    after = terminal.bytes.split(b"\x1b[?1049l")[-1].decode()
+    assert "had to stop" in after
+    assert "ZeroDivisionError" in after
+    assert str(tmp_path / "log") in re.sub(r"\s", "", after)
+    assert "Traceback" not in after
+    assert "Traceback" in (tmp_path / "log").read_text()
+
+
+def test_without_colours_none_are_sent(start):
+    terminal = start(NO_COLOR="1")
+    terminal.until("ready")
+    terminal.child.send("hi\r")
+    terminal.until("every star above it")
+    terminal.until("ready")
+    assert terminal.leave() == 0
+    colours = re.findall(rb"\x1b\[[\d;]*m", terminal.bytes)
+    assert not [code for code in colours if re.search(rb"[\[;](3[0-8]|4[0-8]|9\d|10\d)[;m]", code)]
+
+
+def test_resizing_live(start):
+    terminal = start()
+    terminal.until("ready")
+    for columns, rows, text in ((38, 9, "is too small"), (80, 24, "Ask something"), (120, 40, "knobs")):
+        terminal.screen.resize(rows, columns)
+        terminal.screen.reset()
+        terminal.child.setwinsize(rows, columns)
+        terminal.until(text)
+    assert terminal.leave() == 0
