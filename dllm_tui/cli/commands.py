@@ -81,6 +81,7 @@ EXPORT_EXAMPLES = """\b
 [bold]What OUT can be[/]
   .cast  asciinema    .gif .mp4  everywhere    .svg  animated, without script
   .html  a page       .png       one step      .md .txt  the conversation
+  .jsonl a trace to give away: what --from, --to and --idle leave, without date and versions
 """
 
 

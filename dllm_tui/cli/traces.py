@@ -128,6 +128,7 @@ def export(
     """
     from dllm_tui.trace import export as writers
     from dllm_tui.trace.archive import Archive
+    from dllm_tui.trace.cut import cut
     from dllm_tui.trace.export import gif
 
     name = writers.format_of(out)
@@ -137,11 +138,11 @@ def export(
     if name == "gif" and fps > gif.MOST_FPS:
         raise typer.BadParameter(f"a GIF shows {gif.MOST_FPS} frames a second at most", param_hint="--fps")
     with Archive(trace) as archive:
-        if not kind.film and not kind.still:
+        if name in {"md", "txt"}:
             writers.write_text(archive, out, force=force)
             _say(out)
             return
-        from dllm_tui.tui.film import Take, course_of, film, still
+        from dllm_tui.tui.film import Take, course_of, film, span_of, still
 
         take = Take(
             size=size,
@@ -154,6 +155,14 @@ def export(
             start=shown.start,
             end=shown.end,
         )
+        if name == "jsonl":
+            course = course_of(archive, take)
+            first, last = map(course.count_at, span_of(archive, course, take))
+            writers.write_trace(
+                cut(archive, course, 0 if shown.start == 0 else first, last), out, force=force
+            )
+            _say(out)
+            return
         if step is not None or not kind.film:
             writers.write_still(still(archive, take, step), out, force=force)
             _say(out)

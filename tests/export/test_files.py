@@ -49,7 +49,7 @@ def test_versions_of_casts(tmp_path: Path):
     assert (tmp_path / "a.cast").read_text().startswith('{"version": 3')
 
 
-@pytest.mark.parametrize("name", ["a", "a.jpg", "a.jsonl", ".gif"])
+@pytest.mark.parametrize("name", ["a", "a.jpg", "a.json", ".gif"])
 def test_names_must_say_what_to_make(tmp_path: Path, name: str):
     with pytest.raises(ExportError, match="doesn't say what to make") as caught:
         export.write_film(reel.sample(), tmp_path / name)

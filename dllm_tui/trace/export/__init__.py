@@ -8,13 +8,13 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import msgspec
 
 from dllm_tui.errors import ExportError
-from dllm_tui.events import Done
+from dllm_tui.events import AnyEvent, Done, encode
 from dllm_tui.trace import chats
 from dllm_tui.trace.archive import Archive
 from dllm_tui.trace.export import text
@@ -40,6 +40,7 @@ FORMATS = {
     "png": Format("still picture of a step", still=True),
     "md": Format("the conversation as Markdown"),
     "txt": Format("the conversation as plain text"),
+    "jsonl": Format("a trace of its own, without date and machine"),
 }
 """By the suffix of the file."""
 
@@ -141,6 +142,16 @@ def write_text(archive: Archive, path: Path, *, force: bool = False) -> None:
         written = text.plain(turns, model=who)
     with fresh(path, force=force) as temporary:
         temporary.write_text(written, encoding="utf-8", newline="\n")
+
+
+def write_trace(events: Iterable[AnyEvent], path: Path, *, force: bool = False) -> None:
+    """Write events as a trace.
+
+    Raises:
+        ExportError: the file is there already or can't be written.
+    """
+    with fresh(path, force=force) as temporary, temporary.open("wb") as out:
+        out.writelines(encode(event) + b"\n" for event in events)
 
 
 @contextlib.contextmanager
