@@ -199,6 +199,14 @@ ACTIONS: dict[str, Action] = {
         Action("step_after", "The same a step after", ("right_square_bracket",), "Inspector", "inspector"),
         Action("leave", "Close the inspector", ("escape",), "Inspector", "inspector"),
         Action("view", "Switch between canvas and text", ("f3",), "View", footer="view", slash=("view",)),
+        Action(
+            "colours",
+            "Colour canvases by confidence, order, entropy, age, or not",
+            ("alt+v", "v"),
+            "View",
+            slash=("colours",),
+            argument="[NAME]",
+        ),
         Action("panel", "Show or hide the side panel", ("f9",), "View", footer="panel", slash=("panel",)),
         Action(
             "theme", "Choose a theme", ("f7",), "View", footer="theme", slash=("theme",), argument="[NAME]"

@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from rich.segment import Segments
@@ -13,6 +14,7 @@ from textual.app import App
 from dllm_tui import theming
 from dllm_tui.settings import Settings
 from dllm_tui.tui import cells, clipboard
+from dllm_tui.tui.lens import Lens
 from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.pen import Pen
 from dllm_tui.tui.stderr import guarded
@@ -54,6 +56,8 @@ class BaseApp(App[None], inherit_bindings=False):
         self.colourless = colourless or settings.plain
         self.crash = ""
         """The traceback of the fault that ended the app, if one did."""
+        self.lens = Lens.CONFIDENCE
+        """What the colours on canvases tell."""
         self._themes_dir = themes_dir
         self._themes_seen = theming.snapshot(themes_dir) if themes_dir else {}
         self._environment = environment
@@ -88,7 +92,8 @@ class BaseApp(App[None], inherit_bindings=False):
     def palette(self) -> Palette:
         """What canvases are drawn with, in the theme in force."""
         glyphs = cells.ASCII if self.plain else cells.UNICODE
-        return Palette.of(self._colours, plain=self.colourless, glyphs=glyphs)
+        palette = Palette.of(self._colours, plain=self.colourless, glyphs=glyphs)
+        return replace(palette, lens=self.lens)
 
     def pen(self) -> Pen:
         """What everything else is drawn with."""

@@ -48,6 +48,10 @@ class CanvasState:
         self.kinds: list[Kind | None] = []
         self.changed_at: list[int] = []
         """Forwards of the run when the cell last changed."""
+        self.steps: list[int] = []
+        """Step of the block in which the cell last changed; 0 outside denoising."""
+        self.entropies: list[float | None] = []
+        """Of the last distribution seen while the cell was undecided, in nats; ``None``: none was."""
         self.blocks: list[int] = []
         self.fresh: set[int] = set()
         self.dropped: dict[int, int] = {}
@@ -159,6 +163,9 @@ class CanvasState:
         self._guesses, self._guess_at = step.guesses, None
         if step.length != len(self.tokens):
             self._resize(step.length)
+        for guess in step.guesses:
+            if guess.position < step.length:
+                self.entropies[guess.position] = guess.entropy
         tokens, fresh = self.tokens, self.fresh
         for change in step.changes:
             position, token_id, kind = change.position, change.token_id, change.kind
@@ -174,6 +181,7 @@ class CanvasState:
             self.confidences[position] = change.confidence
             self.kinds[position] = kind
             self.changed_at[position] = step.nfe
+            self.steps[position] = step.step
             fresh.add(position)
             self._dirty.add(position)
         self.last = step
@@ -187,7 +195,7 @@ class CanvasState:
                     self.dropped[position] = token_id
                     self.decided -= 1
             del tokens[length:], self.confidences[length:], self.kinds[length:]
-            del self.changed_at[length:], self.blocks[length:]
+            del self.changed_at[length:], self.blocks[length:], self.steps[length:], self.entropies[length:]
             self.frozen = min(self.frozen, length)
             self.fresh = {position for position in self.fresh if position < length}
             self._dirty.update(range(length, former))
@@ -198,6 +206,8 @@ class CanvasState:
         self.kinds.extend([None] * grown)
         self.changed_at.extend([0] * grown)
         self.blocks.extend([0] * grown)
+        self.steps.extend([0] * grown)
+        self.entropies.extend([None] * grown)
         if self._span:
             self._name_block(self._span, former)
         self._dirty.update(range(former, length))

@@ -10,9 +10,11 @@ from bisect import bisect_right
 import msgspec
 from rich.cells import cell_len
 
+from dllm_tui.events import Guess
 from dllm_tui.tui import palette as look
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.cells import Glyphs, Piece, decode_each, partial, piece_of, printable
+from dllm_tui.tui.lens import Lens, openness_step
 from dllm_tui.tui.wrap import Line, Part, Shown, Span, Start, wrap
 
 SLOT_WIDTH = 5
@@ -47,8 +49,10 @@ class Slot(msgspec.Struct, frozen=True):
 class Flow:
     """The lines of one canvas at one width."""
 
-    def __init__(self, glyphs: Glyphs, width: int = 80) -> None:
+    def __init__(self, glyphs: Glyphs, width: int = 80, lens: Lens = Lens.CONFIDENCE) -> None:
         self.glyphs = glyphs
+        self.lens = lens
+        """What the colours of committed tokens tell."""
         self.width = max(1, width)
         self.looks: list[int] = []
         """By position, and past the end for what the last step took back from there: how it looks, of
@@ -84,6 +88,8 @@ class Flow:
         dirty = state.take_dirty()
         if self._partial:
             dirty |= {near for at in dirty for near in range(at - 3, at + 4) if near in self._partial}
+        if self.lens is Lens.AGE:  # every token has become older
+            dirty.update(range(len(state)))
         former = len(self.looks)
         length = max(len(state), max(state.dropped, default=-1) + 1)
         del self.looks[length:], self._shown[length:], self._slots[length:]
@@ -192,7 +198,7 @@ class Flow:
             if position < state.frozen or position > self._last_decided or state.done:
                 held = 0
             word = self._word(state, position, token_id)
-            return Slot(word, held, " "), _token_look(state, position) + tint
+            return Slot(word, held, " "), _token_look(state, position, self.lens) + tint
         dropped = state.dropped.get(position)
         guess = state.guesses.get(position)
         if dropped is not None:
@@ -200,7 +206,7 @@ class Flow:
         elif guess is None or guess.confidence < FAINTEST_GUESS or guess.token_id in state.special:
             word, style = _MASKED, look.MASK
         else:
-            word, style = self._guess(state, guess.token_id), look.GUESS + look.guess_step(guess.confidence)
+            word, style = self._guess(state, guess.token_id), _guess_look(guess, self.lens)
         width = max(SLOT_WIDTH, word.piece.widths[0], held)
         return Slot(word, width, self.glyphs.mask if style != look.GONE else ""), style + tint
 
@@ -267,14 +273,23 @@ class Flow:
         return first, [broken(at) or b"" for at in range(first, last + 1)]
 
 
-def _token_look(state: CanvasState, position: int) -> int:
-    confidence, kind = state.confidences[position], state.kinds[position]
+def _token_look(state: CanvasState, position: int, lens: Lens) -> int:
+    kind = state.kinds[position]
     if kind == "renoise":
-        return look.GUESS + look.guess_step(confidence)
-    revised = kind in {"edit", "insert"}
-    if position in state.fresh:
-        return look.CHANGED if revised else look.FRESH + look.ramp_step(confidence)
-    return (look.EDITED if revised else look.SETTLED) + look.ramp_step(confidence)
+        return look.GUESS + look.guess_step(state.confidences[position])
+    revised, fresh = kind in {"edit", "insert"}, position in state.fresh
+    if revised and fresh:
+        return look.CHANGED
+    shade = lens.shade(state, position)
+    if shade is None:
+        return look.PLAIN
+    return (look.FRESH if fresh else look.EDITED if revised else look.SETTLED) + shade
+
+
+def _guess_look(guess: Guess, lens: Lens) -> int:
+    if lens is Lens.ENTROPY and guess.entropy is not None:
+        return look.GUESS + openness_step(guess.entropy)
+    return look.GUESS + look.guess_step(guess.confidence)
 
 
 def _word_of(text: str, glyphs: Glyphs) -> Word:

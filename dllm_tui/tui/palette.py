@@ -12,9 +12,7 @@ from textual.color import Color
 
 from dllm_tui.theming import RAMP_STEPS, Theme
 from dllm_tui.tui.cells import UNICODE, Glyphs
-
-LOWEST_CONFIDENCE: Final = 0.2
-"""Confidence at which the ramp begins; it ends at 1."""
+from dllm_tui.tui.lens import Lens
 
 MASK: Final = 0
 GONE: Final = 1
@@ -25,15 +23,11 @@ EDITED: Final = FRESH + RAMP_STEPS
 CHANGED: Final = EDITED + RAMP_STEPS
 MARK: Final = CHANGED + 1
 BLANK: Final = MARK + 1
-LOOKS: Final = BLANK + 1
+PLAIN: Final = BLANK + 1
+LOOKS: Final = PLAIN + 1
 """How a cell can look: a number, so that a canvas compares and caches cheaply. Guesses, settled, fresh and
-edited tokens have one look for every step of the ramp, e.g. ``SETTLED + ramp_step(0.8)``."""
-
-
-def ramp_step(confidence: float) -> int:
-    """Step of the ramp for a committed token, 0 … 7."""
-    share = (confidence - LOWEST_CONFIDENCE) / (1 - LOWEST_CONFIDENCE)
-    return min(RAMP_STEPS - 1, max(0, int(share * RAMP_STEPS)))
+edited tokens have one look for every step of the ramp, e.g. ``SETTLED + ramp_step(0.8)``; a plain
+one has one."""
 
 
 def guess_step(confidence: float) -> int:
@@ -57,6 +51,8 @@ class Palette:
     """The gutter beside the block that is being denoised."""
     quiet: Style
     """Words about the canvas that are not on it."""
+    lens: Lens = Lens.CONFIDENCE
+    """What the colours of committed tokens tell."""
 
     @classmethod
     def of(cls, theme: Theme, *, plain: bool = False, glyphs: Glyphs = UNICODE) -> "Palette":
@@ -101,6 +97,7 @@ def _colour_looks(theme: Theme, background: str) -> tuple[Style, ...]:
         flash + Style(bold=True),
         _fg(theme.mask),
         Style.null(),
+        _fg(theme.foreground),
     )
 
 
@@ -118,6 +115,7 @@ def _plain_looks(theme: Theme) -> tuple[Style, ...]:
         *(style + Style(underline=True) for style in settled),
         text + flash + Style(bold=True),
         text + dim,
+        text,
         text,
     )
 

@@ -8,6 +8,7 @@ from dllm_tui.tui import palette as look
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.cells import ASCII, UNICODE
 from dllm_tui.tui.flow import Flow
+from dllm_tui.tui.lens import ramp_step
 from dllm_tui.tui.wrap import Part
 from tests.tui.scripted import CODE, STORY, Script
 from tests.tui.strategies import runs
@@ -234,7 +235,7 @@ def test_what_changed_looks_changed():
     assert sheet.look_at(0) == look.FRESH + 7
     sheet.step(2, put={1: "b"}, confidence=0.5)
     assert sheet.look_at(0) == look.SETTLED + 7
-    assert sheet.look_at(1) == look.FRESH + look.ramp_step(0.5)
+    assert sheet.look_at(1) == look.FRESH + ramp_step(0.5)
     sheet.step(2, put={0: "c"}, kind="edit")
     assert sheet.look_at(0) == look.CHANGED
     sheet.step(2)

@@ -2,7 +2,8 @@ import pytest
 
 from dllm_tui import theming
 from dllm_tui.tui import palette as look
-from dllm_tui.tui.palette import Palette, guess_step, ramp_step
+from dllm_tui.tui.lens import ramp_step
+from dllm_tui.tui.palette import Palette, guess_step
 
 THEMES = theming.shipped()
 KINDS = {

@@ -35,7 +35,7 @@ class Canvas(Widget):
     def __init__(self, palette: Palette, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 – Textual's name
         super().__init__(id=id, classes=classes)
         self.state = CanvasState()
-        self.flow = Flow(palette.glyphs)
+        self.flow = Flow(palette.glyphs, lens=palette.lens)
         self._palette = palette
         self._strips: dict[int, Strip] = {}
         self._bar_styles: tuple[Style, Style, Style] | None = None
@@ -92,7 +92,8 @@ class Canvas(Widget):
 
     @palette.setter
     def palette(self, palette: Palette) -> None:
-        reflow = palette.glyphs != self._palette.glyphs
+        former = self._palette
+        reflow = (palette.glyphs, palette.lens) != (former.glyphs, former.lens)
         self._palette = palette
         if reflow:
             self.show(self.state)
@@ -121,7 +122,7 @@ class Canvas(Widget):
     def show(self, state: CanvasState) -> None:
         """Show another state, e.g. the same run at another step."""
         self.state = state
-        self.flow = Flow(self._palette.glyphs, self.flow.width)
+        self.flow = Flow(self._palette.glyphs, self.flow.width, self._palette.lens)
         self._strips.clear()
         self._update()
         self.refresh()

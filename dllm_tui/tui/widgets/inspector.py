@@ -13,7 +13,7 @@ from textual.strip import Strip
 from dllm_tui.tui.actions import bindings
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.cells import printable
-from dllm_tui.tui.palette import ramp_step
+from dllm_tui.tui.lens import ramp_step
 from dllm_tui.tui.pen import Drawn, Pen
 from dllm_tui.tui.sightings import Sighting
 

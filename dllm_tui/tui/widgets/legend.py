@@ -8,7 +8,8 @@ from textual.widget import Widget
 
 from dllm_tui.theming import RAMP_STEPS
 from dllm_tui.tui import palette as look
-from dllm_tui.tui.palette import LOWEST_CONFIDENCE, Palette
+from dllm_tui.tui.lens import Lens
+from dllm_tui.tui.palette import Palette
 
 _GAP = Segment("   ")
 
@@ -51,11 +52,19 @@ class Legend(Widget):
     def _entries(self) -> Iterator[list[Segment]]:
         palette = self._palette
         looks, quiet = palette.looks, palette.quiet
+        name, low, high = palette.lens.scale
+        usual = palette.lens is Lens.CONFIDENCE
+        if not usual:  # what is unusual is said first
+            scale = [Segment(f"{name} {low} ", quiet), *self._ramp(), Segment(f" {high}", quiet)]
+            yield scale if name else [Segment("plain text", looks[look.PLAIN])]
+        if palette.lens is Lens.ENTROPY:
+            yield [Segment("not seen", looks[look.PLAIN])]
         yield [Segment(palette.glyphs.mask, looks[look.MASK]), Segment(" masked", quiet)]
         yield [Segment("guess", looks[look.GUESS + RAMP_STEPS - 1])]
         yield [Segment(" fresh ", looks[look.FRESH + RAMP_STEPS - 1])]
-        scale = f" {LOWEST_CONFIDENCE:g}{palette.glyphs.dash}1"
-        yield [Segment("settled ", quiet), *self._ramp(), Segment(scale, quiet)]
+        if usual:
+            ends = f" {low}{palette.glyphs.dash}{high}"
+            yield [Segment("settled ", quiet), *self._ramp(), Segment(ends, quiet)]
         yield [Segment("edited", looks[look.EDITED + RAMP_STEPS - 1])]
         yield [Segment(" taken back ", looks[look.GONE])]
 

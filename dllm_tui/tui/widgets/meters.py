@@ -8,8 +8,8 @@ from rich.style import Style
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from dllm_tui.tui.metrics import Reading
 from dllm_tui.tui.lens import ramp_step
+from dllm_tui.tui.metrics import Reading
 from dllm_tui.tui.pen import Drawn, Pen
 
 REASONS = {
