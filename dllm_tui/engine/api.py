@@ -1,6 +1,6 @@
 """The engine as a library: load a model, ask for logits, generate."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from dllm_tui.engine.attention import sequence_mask
 from dllm_tui.engine.device import pick_device, pick_dtype, settle_threads
 from dllm_tui.engine.loop import Decoder
 from dllm_tui.engine.model import Model, Tokenizer
+from dllm_tui.engine.schedules import noise_level
 from dllm_tui.errors import EngineError
 from dllm_tui.events import AnyEvent, ModelInfo
 from dllm_tui.families.family import Family
@@ -107,6 +108,7 @@ class Engine:
                 ids,
                 torch.arange(len(ids), device=self.device),
                 mask=None if mask is None else mask.to(self.device),
+                condition=torch.tensor(noise_level(1.0)) if self.family.knows_noise else None,
             ).float()
 
     def generate(
@@ -117,6 +119,7 @@ class Engine:
         run: int = 0,
         should_stop: Callable[[], bool] = lambda: False,
         alternatives: int = 0,
+        frame: Sequence[int | None] = (),
     ) -> Iterator[AnyEvent]:
         """Generate an answer; closing the iterator cancels.
 
@@ -127,15 +130,23 @@ class Engine:
             run: the number that the events carry.
             should_stop: asked before every forward; true ends the run with ``cancelled``.
             alternatives: how many of the best tokens each guess reports.
+            frame: the answer's first cells, where some are given: a token, or ``None`` for one to be found.
 
         Returns:
             Events, ``run`` first and ``done`` last. Running out of memory is reported as ``error`` before
             ``done``; the engine can be used further.
 
         Raises:
-            EngineError: the prompt is empty or too long, or the knobs ask for what the family doesn't do.
+            EngineError: the prompt is empty or too long, a given token is unknown or lies past
+                ``max_new_tokens``, or the knobs ask for what the family doesn't do.
         """
         live = knobs if isinstance(knobs, LiveKnobs) else LiveKnobs(knobs or self.defaults)
+        if len(frame) > live.now.max_new_tokens:
+            raise EngineError(
+                f"The frame has {len(frame)} cells, the longest answer {live.now.max_new_tokens}.",
+                "Raise max_new_tokens.",
+            )
+        self._check_known(token for token in frame if token is not None)
         return Decoder(
             self.model,
             self._checked(prompt_ids, room=1),
@@ -143,12 +154,13 @@ class Engine:
             run=run,
             should_stop=should_stop,
             alternatives=alternatives,
+            frame=frame,
         ).events()
 
     def _checked(self, token_ids: Sequence[int], room: int) -> list[int]:
         """The ids as a list, if the model can take them and ``room`` more."""
         ids = list(token_ids)
-        context, known = self.model.backbone.context_length, self.model.backbone.vocab_size
+        context = self.model.backbone.context_length
         if not ids:
             raise EngineError("The prompt is empty.", "Say something.")
         if len(ids) + room > context:
@@ -156,7 +168,11 @@ class Engine:
                 f"The prompt has {len(ids)} tokens; {self.info.id} holds {context}, its answer included.",
                 "Begin a new chat, or shorten the prompt.",
             )
+        self._check_known(ids)
+        return ids
+
+    def _check_known(self, ids: Iterable[int]) -> None:
+        known = self.model.backbone.vocab_size
         for token in ids:
             if not 0 <= token < known:
                 raise EngineError(f"Token id {token} is unknown: {self.info.id} has ids 0 to {known - 1}.")
-        return ids

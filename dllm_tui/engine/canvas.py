@@ -47,12 +47,16 @@ class Canvas:
             self.ids = torch.cat([self.ids, torch.full((more,), self.mask_id)])
             self.open = torch.cat([self.open, torch.ones(more, dtype=torch.bool)])
             self.confidence = torch.cat([self.confidence, torch.zeros(more)])
-            for place, token in self.given.items():
-                if length - more <= place < length:
-                    self.ids[place], self.open[place], self.confidence[place] = token, False, 1.0
+            self._give(length - more, length)
         elif more < 0:
             self.ids, self.open = self.ids[:length], self.open[:length]
             self.confidence = self.confidence[:length]
+
+    def _give(self, start: int, end: int) -> None:
+        """Set the cells among ``start … end-1`` that are given."""
+        for place, token in self.given.items():
+            if start <= place < end:
+                self.ids[place], self.open[place], self.confidence[place] = token, False, 1.0
 
     def put(self, start: int, tokens: Tensor, where: Tensor, confidence: Tensor) -> None:
         """Decide cells of the span that begins at ``start``.
@@ -88,10 +92,11 @@ class Canvas:
             self.put(stop + 1, rest, torch.ones_like(rest, dtype=torch.bool), torch.ones(rest.numel()))
 
     def remask(self, start: int, end: int) -> None:
-        """Return the cells ``start … end-1`` to the mask."""
+        """Return the cells ``start … end-1`` to the mask, but for those that are given."""
         self.ids[start:end] = self.mask_id
         self.confidence[start:end] = 0.0
         self.open[start:end] = True
+        self._give(start, end)
 
     def reflow(self, start: int, reflow: Reflow, chances: Tensor) -> None:
         """Lay cells anew that may have moved.

@@ -273,7 +273,7 @@ class Decoder:
             noise = self.draws.ids(length - start, self.model.backbone.vocab_size)
             canvas.renoise(start, noise, torch.ones_like(noise, dtype=torch.bool))
         self.block = block = Block(self.block.index + 1, start, end)
-        if seed is not None:
+        if seed is not None and start not in canvas.given:
             canvas.put(start, seed.token, torch.ones(1, dtype=torch.bool), seed.confidence)
             self._settle()
         shown = min(end, canvas.length) - canvas.prompt

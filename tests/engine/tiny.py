@@ -146,7 +146,7 @@ class TinyBackbone:
             mixed = scores.masked_fill(~sees, -torch.inf).softmax(-1) @ all_v
             x = self.net.finish(layer, x, mixed, noised)
         if cache is not None and write_at is not None:
-            cache.length = write_at + size
+            cache.length = max(cache.length, write_at + size)
         return self.net.logits(x if rows is None else x[rows])
 
 
