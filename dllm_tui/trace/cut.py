@@ -10,17 +10,13 @@ from dllm_tui.trace.player import Course
 
 
 def last_answer(archive: Archive) -> tuple[int, int]:
-    """Where the last prompt that was answered is, and where its answer ends.
+    """Where the last prompt is, and where what answers it ends.
 
     Returns:
         The part ``start, stop`` of the archive; the whole, where nothing was asked.
     """
-    prompt = 0
-    for said in archive.timeline.turns:
-        if said.role == "user":
-            prompt = said.event
-    following = (said.event for said in archive.timeline.turns if said.event > prompt)
-    return prompt, max(following, default=len(archive) - 1) + 1
+    prompts = [said.event for said in archive.timeline.turns if said.role == "user"]
+    return prompts[-1] if prompts else 0, len(archive)
 
 
 def cut(archive: Archive, course: Course, start: int = 0, stop: int | None = None) -> Iterator[AnyEvent]:
