@@ -166,6 +166,19 @@ def test_exporting_is_told_on_stderr_alone(trace: Path, tmp_path: Path):
     assert json.loads((tmp_path / "out.cast").read_text().splitlines()[0])["version"] == 3
 
 
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_our_own_pictures_come_from_the_documented_command(tmp_path: Path):
+    """And one of 20 s at 100x30 has far less than 2 MB."""
+    page = (DOCS / "films.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^    dllm-chat (export docs/.*)$", page, re.MULTILINE)
+    _, trace, out, *options = command.split()
+    picture = tmp_path / Path(out).name
+    assert run("export", DOCS.parent / trace, picture, *options)[0] == 0
+    assert 10_000 < picture.stat().st_size < 1_000_000
+
+
 # In a terminal
 
 

@@ -13,7 +13,8 @@ from dllm_tui.events import AnyEvent, decode, encode
 from dllm_tui.trace.reader import read
 from tests.trace import sample, schema
 
-PAGE = (Path(__file__).parents[2] / "docs" / "trace.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "trace.md").read_text(encoding="utf-8")
 SCHEMA = json.loads(schema.FILE.read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
 
@@ -30,6 +31,14 @@ def test_every_event_of_a_session_is_valid():
         VALIDATOR.validate(json.loads(encode(event)))
         kinds.add(event.type)
     assert kinds >= {"header", "turn", "run", "block", "pieces", "step", "knobs", "commit", "done"}
+
+
+def test_every_event_of_a_recorded_run_is_valid():
+    """The trace that our own pictures are made from; a model wrote it."""
+    lines = (DOCS / "demo.jsonl").read_bytes().splitlines()
+    assert len(list(read(DOCS / "demo.jsonl"))) == len(lines) > 50
+    for line in lines:
+        VALIDATOR.validate(json.loads(line))
 
 
 @pytest.mark.parametrize(
