@@ -1,7 +1,8 @@
 """What it takes to open a long session: python -m tests.bench.bench_trace
 
 Writes a trace of 10,000 denoising steps, in blocks of 32 with five alternatives at every undecided position,
-and opens it: read, checked, indexed. Memory is the most that Python had allocated, in a second opening.
+and opens it: read, checked, indexed. Memory is the most that Python had allocated, in a second opening. Then
+it writes steps as an engine would: at 10 ms a forward, 2 % would be 200 microseconds.
 """
 
 import json
@@ -25,6 +26,8 @@ from dllm_tui.events import (
     encode,
 )
 from dllm_tui.trace.archive import Archive
+from dllm_tui.trace.reader import read
+from dllm_tui.trace.writer import Writer
 
 STEPS = 10_000
 PER_RUN = 500
@@ -88,6 +91,19 @@ def write(path: Path, steps: int = STEPS) -> None:
             add(Done(run=run, reason="length", seconds=nfe * 0.02))
 
 
+def _writing(path: Path) -> float:
+    """Seconds of the processor that writing a step takes the engine."""
+    steps = [event for event in read(path) if isinstance(event, Step)][:2000]
+    with tempfile.TemporaryDirectory() as folder:
+        writer = Writer(Path(folder) / "new.jsonl")
+        began = time.process_time()
+        for step in steps:
+            writer.write(step)
+        took = time.process_time() - began
+        writer.close()
+    return took / len(steps)
+
+
 def measure(steps: int = STEPS) -> dict[str, float]:
     """Open such a session; what it took."""
     with tempfile.TemporaryDirectory() as folder:
@@ -97,6 +113,7 @@ def measure(steps: int = STEPS) -> dict[str, float]:
         with Archive(path) as archive:
             moments = len(archive.timeline.moments)
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        writing = _writing(path)
         tracemalloc.start()
         with Archive(path):
             memory = tracemalloc.get_traced_memory()[1]
@@ -105,6 +122,7 @@ def measure(steps: int = STEPS) -> dict[str, float]:
             "steps": moments,
             "seconds": wall,
             "cpu_seconds": cpu,
+            "writing_microseconds": writing * 1e6,
             "mebibytes": memory / (1 << 20),
             "file_mebibytes": path.stat().st_size / (1 << 20),
         }
