@@ -35,6 +35,9 @@ Choice: TypeAlias = Literal["auto", "lean", "stock"]
 CONTROL = re.compile(r"<\|[^|<>]+\|>")
 """Control tokens as a chat template writes them."""
 
+UNSPREAD = {"DDiT", "DiffusionGemma", "ModernBertForMaskedLM"}
+"""Networks that one GPU holds anyway, or that aren't a plain stack of layers."""
+
 LEAN = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 
 
@@ -123,13 +126,16 @@ class Filled:
             CheckpointError: a file is damaged, tensors and config don't fit, or the lean backbone doesn't
                 know the network.
         """
-        geometry = None if choice == "stock" else geometry_of(self.network)
+        devices = (
+            None if self.network.kind in UNSPREAD else networks.spread(self.network, self.device, self.dtype)
+        )
+        geometry = None if choice == "stock" or devices else geometry_of(self.network)
         if geometry:
             lean = LeanBackbone(geometry, self._renamed(), device=self.device, dtype=self.dtype)
             return lean, lean.parameters
         if choice == "lean":
             raise CheckpointError(f"The lean backbone doesn't know {self.network.kind} with this config.")
-        module = networks.build(self.network, self.dtype, lambda _: self.device)
+        module = networks.build(self.network, self.dtype, devices or (lambda _: self.device))
         networks.Filling(module, self.network, self.place).read(self.tensors, self.told)
         return networks.backbone(module), sum(parameter.numel() for parameter in module.parameters())
 

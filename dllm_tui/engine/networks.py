@@ -15,6 +15,7 @@ from dllm_tui.engine.backbone import Backbone
 from dllm_tui.engine.checkpoint import Tensors
 from dllm_tui.engine.ddit import DDiT, DDiTBackbone, DDiTConfig
 from dllm_tui.engine.gemma import CanvasBackbone, CanvasNetwork
+from dllm_tui.engine.spread import SPARE, SpreadBackbone, layer_of, plan
 from dllm_tui.engine.stock import ATTENTION, EncoderBackbone, StockBackbone
 from dllm_tui.errors import CheckpointError
 from dllm_tui.families.layout import Network, Place, Placing
@@ -61,6 +62,40 @@ def build(network: Network, dtype: torch.dtype, devices: Devices) -> nn.Module:
     return module.eval()
 
 
+def spread(network: Network, device: torch.device, dtype: torch.dtype) -> Devices | None:
+    """Where each parameter goes when one GPU can't hold them all; ``None`` where it can, or all can't.
+
+    Args:
+        network: class and config.
+        device: the one that was asked for.
+        dtype: of the weights.
+
+    Raises:
+        CheckpointError: the class refuses the config.
+    """
+    if device.type != "cuda" or torch.cuda.device_count() < 2:
+        return None
+    sizes: dict[int | None, int] = {}
+    for name, parameter in build(network, dtype, lambda _: torch.device("meta")).named_parameters():
+        layer = layer_of(name)
+        sizes[layer] = sizes.get(layer, 0) + parameter.numel() * parameter.element_size()
+    others = [torch.device("cuda", n) for n in range(torch.cuda.device_count()) if n != device.index]
+    gpus = [device, *others]
+    free = [torch.cuda.mem_get_info(gpu)[0] for gpu in gpus]
+    if sum(sizes.values()) <= free[0] * (1 - SPARE):
+        return None
+    home = sizes.pop(None, 0)
+    placed = plan([size for _, size in sorted(sizes.items())], home, free)
+    if placed is None:
+        return None
+
+    def place(name: str) -> torch.device:
+        layer = layer_of(name)
+        return device if layer is None else gpus[placed[layer]]
+
+    return place
+
+
 def backbone(module: nn.Module) -> Backbone:
     """The backbone around a filled module."""
     if isinstance(module, DDiT):
@@ -69,7 +104,8 @@ def backbone(module: nn.Module) -> Backbone:
         return CanvasBackbone(module)
     if isinstance(module, transformers.ModernBertForMaskedLM):
         return EncoderBackbone(module)
-    return StockBackbone(module)
+    several = len({parameter.device for parameter in module.parameters()}) > 1
+    return SpreadBackbone(module) if several else StockBackbone(module)
 
 
 def _create(network: Network) -> nn.Module:

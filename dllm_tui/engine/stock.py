@@ -6,7 +6,7 @@ but what the loop asks for, and their cache is a static one that is written in p
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -56,8 +56,20 @@ def attend(
 AttentionInterface.register(ATTENTION, attend)
 
 
-class CacheView(Window):
+class View(Protocol):
     """A cache as one forward sees it, called by the attention layers of transformers with their own keys."""
+
+    def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """All keys and values that the queries see: [1, kv_heads, context + count, head_dim] each."""
+        ...
+
+    def close(self) -> None:
+        """Leave the own keys and values where they stay, and everything else as it was."""
+        ...
+
+
+class CacheView(Window):
+    """A :class:`View` of one :class:`BlockCache`."""
 
     def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """All keys and values that the queries see: [1, kv_heads, context + count, head_dim] each."""
@@ -98,13 +110,21 @@ class StockBackbone:
         self.vocab_size = int(network.config.vocab_size)
         self.context_length = int(network.config.max_position_embeddings)
 
-    def new_cache(self, capacity: int) -> BlockCache:
+    def new_cache(self, capacity: int) -> Cache:
         """An empty cache for up to ``capacity`` positions."""
+        return self.slots(self.network.config.num_hidden_layers, capacity, self.device)
+
+    def slots(self, layers: int, capacity: int, device: torch.device) -> BlockCache:
+        """Empty slots for some of the layers."""
         config = self.network.config
         # Qwen2's config has no head_dim of its own.
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = (config.num_hidden_layers, 2, config.num_key_value_heads, capacity, head_dim)
-        return BlockCache(torch.zeros(shape, device=self.device, dtype=self.dtype))
+        shape = (layers, 2, config.num_key_value_heads, capacity, head_dim)
+        return BlockCache(torch.zeros(shape, device=device, dtype=self.dtype))
+
+    def view(self, cache: Cache | None, context: int, write_at: int | None, count: int) -> View | None:
+        """The cache as one forward of ``count`` ids sees it."""
+        return CacheView(cache, context, write_at, count) if isinstance(cache, BlockCache) else None
 
     @torch.inference_mode()
     def forward(
@@ -124,13 +144,13 @@ class StockBackbone:
         """One forward; see :meth:`dllm_tui.engine.backbone.Backbone.forward`."""
         count = ids.numel()
         seen = 0 if cache is None else cache.length if context is None else context
-        view = CacheView(cache, seen, write_at, count) if isinstance(cache, BlockCache) else None
+        view = self.view(cache, seen, write_at, count)
         hidden = self.hidden(ids, positions, visible(mask, causal, seen, count, ids.device), view)
         if view is not None:
             view.close()
         return self.head(hidden if rows is None else hidden[rows]).float()
 
-    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, view: CacheView | None) -> Tensor:
+    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, view: View | None) -> Tensor:
         """What the layers make of the ids: [T, hidden]. The mask is as :func:`visible` gives it."""
         return self.body(
             input_ids=ids[None],
@@ -154,7 +174,7 @@ class EncoderBackbone(StockBackbone):
         self.head = nn.Sequential(network.head, network.decoder)
         self.window = int(network.config.sliding_window)
 
-    def new_cache(self, capacity: int) -> BlockCache:
+    def new_cache(self, capacity: int) -> Cache:
         """There is none.
 
         Raises:
@@ -162,7 +182,7 @@ class EncoderBackbone(StockBackbone):
         """
         raise ValueError(f"an encoder keeps no keys and values; no cache of {capacity} slots")
 
-    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, view: CacheView | None) -> Tensor:
+    def hidden(self, ids: Tensor, positions: Tensor, mask: Tensor | None, view: View | None) -> Tensor:
         """As in the decoder; windows are measured in positions."""
         near = ((positions[:, None] - positions[None]).abs() <= self.window)[None, None]
         masks = {"full_attention": mask, "sliding_attention": near if mask is None else near & mask}
