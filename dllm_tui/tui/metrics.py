@@ -1,7 +1,7 @@
 """From events to the numbers on the screen. Every number says what it counts; none is smoothed or guessed."""
 
-import copy
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -77,7 +77,11 @@ class Meter:
 
     def copy(self) -> "Meter":
         """An independent one that stands where this one does."""
-        return copy.deepcopy(self)
+        other = copy(self)
+        other._canvas = Canvas()
+        other._canvas.cells = self._canvas.cells.copy()
+        other._canvas.confidences = self._canvas.confidences.copy()
+        return other
 
     def fold(self, events: Iterable[AnyEvent]) -> bool:
         """Take the next events; whether any of them changed the reading."""
@@ -104,13 +108,11 @@ class Meter:
         return bool(news)
 
     def _step(self, step: Step) -> dict[str, Any]:
-        self._canvas.apply(step)
-        masks = self._canvas.cells.count(None)
-        filled = len(self._canvas.cells) - masks
-        gained, self._filled = filled - self._filled, filled
+        gained = self._apply(step)
+        self._filled += gained
         news: dict[str, Any] = {
-            "tokens": filled,
-            "masks": masks,
+            "tokens": self._filled,
+            "masks": step.length - self._filled,
             "nfe": step.nfe,
             "seconds": step.t,
             "phase": step.phase,
@@ -127,6 +129,18 @@ class Meter:
             if accepted:
                 self._lowest = [*self._lowest[1 - HISTORY :], min(accepted)]
         return news
+
+    def _apply(self, step: Step) -> int:
+        """Take a step over, looking only at cells that change; how many tokens there are more."""
+        cells = self._canvas.cells
+        touched = {change.position for change in step.changes}
+        before = _tokens(cells[step.length :]) + _tokens(cells[at] for at in touched if at < len(cells))
+        self._canvas.apply(step)
+        return _tokens(cells[at] for at in touched) - before
+
+
+def _tokens(cells: Iterable[int | None]) -> int:
+    return sum(cell is not None for cell in cells)
 
 
 def _settings(values: dict[str, Any]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def chart(timeline: Timeline, width: int, marks: Marks) -> list[Sign]:
             if len(signs) <= width:
                 return signs
     columns = min(width, total)
-    while columns > width // 2:
+    while columns > width // 2 and len(timeline.blocks) <= width // 3:
         signs = _signs(timeline, timeline.buckets(columns), Detail.TICKS, marks)
         if len(signs) <= width:
             return signs
@@ -105,6 +105,15 @@ class TimelineRow(Drawn, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("timeline")
+    footer = {  # noqa: RUF012 – declared in the base
+        "step_back": "back",
+        "step_on": "on",
+        "block_on": "next block",
+        "play": "play",
+        "slower": "slower",
+        "faster": "faster",
+        "to_live": "newest",
+    }
 
     class Moved(Message):
         """Another step is looked at now, or it plays."""
