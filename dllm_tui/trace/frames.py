@@ -61,9 +61,9 @@ class Frame(msgspec.Struct, frozen=True):
         return "".join("".join(text for text, _ in row).rstrip() + "\n" for row in self.rows)
 
     def patches(self, before: "Frame | None") -> Iterator[Patch]:
-        """What differs from a frame of the same size, one patch a row at most, no character cut in two.
+        """What differs from a frame of the same size, in order; no patch cuts a character in two.
 
-        Without a frame before, everything does.
+        Without a frame before, everything does. Few cells between two changes belong to one patch with them.
         """
         for y, row in enumerate(self.rows):
             if before is None:
@@ -72,15 +72,30 @@ class Frame(msgspec.Struct, frozen=True):
             former = before.rows[y]
             if row is former or row == former:
                 continue
-            left = next(x for x, (new, old) in enumerate(zip(row, former, strict=True)) if new != old)
-            right = len(row)
-            while row[right - 1] == former[right - 1]:
-                right -= 1
-            while left and not (row[left][0] and former[left][0]):
-                left -= 1
-            while right < len(row) and not (row[right][0] and former[right][0]):
-                right += 1
+            left = right = -1
+            for x in range(len(row)):
+                if row[x] == former[x] or x < right:
+                    continue
+                start, end = _whole(row, former, x)
+                if left >= 0 and start - right > _BETWEEN:
+                    yield Patch(y, left, right)
+                    left = start
+                left, right = start if left < 0 else left, end
             yield Patch(y, left, right)
+
+
+_BETWEEN = 10
+"""Cells that cost less to send again than to jump over."""
+
+
+def _whole(row: Row, former: Row, x: int) -> tuple[int, int]:
+    """The cells around ``x`` whose characters are whole in both rows."""
+    left, right = x, x + 1
+    while left and not (row[left][0] and former[left][0]):
+        left -= 1
+    while right < len(row) and not (row[right][0] and former[right][0]):
+        right += 1
+    return left, right
 
 
 def spans(row: Row, left: int = 0, right: int | None = None) -> Iterator[Span]:

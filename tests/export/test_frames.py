@@ -19,7 +19,7 @@ def test_patches_are_all_that_changed(before: Frame, after: Frame):
     rows = [list(row) for row in before.rows]
     for y, left, right in after.patches(before):
         assert 0 <= left < right <= 10
-        assert rows[y] != list(after.rows[y])
+        assert rows[y][left:right] != list(after.rows[y][left:right])
         for shown in (before, after):  # no character is cut in two
             assert shown.rows[y][left][0]
             assert right == 10 or shown.rows[y][right][0]

@@ -72,7 +72,7 @@ def test_what_people_typed_stays_data():
 def test_a_browser_shows_the_text(tmp_path: Path):
     """With no network, the player draws the last frame, and text of it can be found in the page."""
     path = tmp_path / "film.html"
-    path.write_text(page(reel.sample()).replace('"autoPlay": true', '"autoPlay": true, "startAt": 3'))
+    path.write_text(page(reel.sample()).replace('"loop": true', '"loop": true, "startAt": 3'))
     picture = tmp_path / "film.png"
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=500,300"]
     options += [f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND"]

@@ -42,7 +42,7 @@ noscript {{ font: 16px/1.5 system-ui, sans-serif; padding: 2em; }}
 AsciinemaPlayer.create(
   {{ data: JSON.parse(document.getElementById("cast").textContent) }},
   document.getElementById("film"),
-  {options}
+  {{ ...{options}, autoPlay: !matchMedia("(prefers-reduced-motion: reduce)").matches }}
 );
 </script>
 </body>
@@ -59,7 +59,6 @@ _POLICY = (
 def write(film: Film, out: TextIO) -> None:
     """Write the page."""
     options = {
-        "autoPlay": True,
         "loop": True,
         "preload": True,
         "controls": True,
