@@ -29,7 +29,10 @@ CONTROLS = (
     "last_step",
 )
 """Actions of the timeline that move the whole session in a replay."""
-LOOKING = ("copy", "view", "panel", "theme", "scroll_up", "scroll_down", "help", "interrupt", "quit")
+LOOKING = (
+    *("copy", "view", "colours", "timeline", "inspect", "panel", "theme"),
+    *("scroll_up", "scroll_down", "help", "interrupt", "quit"),
+)
 """And what else: all that only looks at a conversation."""
 
 
@@ -76,6 +79,7 @@ class ReplayApp(Stage):
             now=now,
         )
         self._timeline = archive.timeline
+        self._chat.timeline.newest = "replay"
         prompt = self._chat.composer.prompt
         prompt.placeholder = "a recorded session; start dllm-chat to ask something"
         prompt.disabled = True
@@ -113,7 +117,9 @@ class ReplayApp(Stage):
 
     def _refresh_footer(self) -> None:
         words = {"play": "play/pause", "step_back": "step back", "step_on": "on", "block_on": "next block"}
-        words |= {id_: id_ for id_ in ("slower", "faster", "view", "panel", "theme", "help", "quit")}
+        words |= {
+            id_: id_ for id_ in ("slower", "faster", "inspect", "view", "panel", "theme", "help", "quit")
+        }
         self._chat.footer.items = tuple(Item(id_, self.key_for(id_), word) for id_, word in words.items())
 
     # -- actions

@@ -5,13 +5,17 @@ import threading
 import msgspec
 import pytest
 
-from dllm_tui.events import KnobChange, Step
+from dllm_tui.events import Header, KnobChange, Step, encode
 from dllm_tui.settings import Settings
+from dllm_tui.trace.archive import Archive
+from dllm_tui.trace.player import real_time
 from dllm_tui.trace.timeline import Timeline
 from dllm_tui.tui.app import ChatApp
 from dllm_tui.tui.marks import ASCII, UNICODE
+from dllm_tui.tui.replay import ReplayApp
 from dllm_tui.tui.widgets.answer import AnswerView
 from dllm_tui.tui.widgets.canvas import Canvas
+from dllm_tui.tui.widgets.inspector import Inspector
 from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.timeline import Kind, TimelineRow, chart
 from tests.tui.app_helpers import answered, ask, make_app, said, until
@@ -306,3 +310,30 @@ async def test_names_out_of_a_trace_are_harmless():
         await pilot.pause()
         assert "\x1b" not in shown(app)
         assert "[b]" in shown(app)
+
+
+async def test_in_a_replay_nothing_is_called_live(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join(encode(event) for event in (Header(), *told())) + b"\n")
+    with Archive(path) as archive:
+        clock = iter(range(10_000))
+        app = ReplayApp(
+            archive,
+            Settings(),
+            real_time(archive.timeline),
+            environment={},
+            now=lambda: next(clock) / 20,
+        )
+        async with app.run_test(size=SIZE) as pilot:
+            await until(pilot, lambda: row(app).scrub.last > 3)
+            assert "● replay" in shown(app)
+            await pilot.press("space", "f4")
+            await until(pilot, lambda: app.query_one(Inspector).display)
+            await pilot.press("escape")
+            await until(pilot, lambda: not app.query_one(Inspector).display)
+            await pilot.press("ctrl+t", "left")
+            await pilot.pause()
+            assert "not live" in shown(app)
+            await pilot.press("escape")
+            await pilot.pause()
+            assert "● replay" in shown(app)
