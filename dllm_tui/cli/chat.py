@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -27,10 +28,10 @@ def check_theme(name: str) -> None:
         raise typer.BadParameter(f"{name!r} is none; there are {', '.join(themes)}", param_hint="--theme")
 
 
-def _models() -> "Sequence[Choice]":
+def _models(chosen: Settings) -> "Sequence[Choice]":
     from dllm_tui.cli.models import choices  # reads every family: not before somebody wants to choose
 
-    return choices()
+    return choices(chosen)
 
 
 def chat(chosen: Settings) -> None:
@@ -47,7 +48,9 @@ def chat(chosen: Settings) -> None:
 
     host = new_host(chosen, recorded=True)
     session = Session(host, chosen, history=paths.traces_dir() if chosen.history else None)
-    app = ChatApp(session, chosen, models=_models, themes_dir=paths.themes_dir(), save=settings.save)
+    app = ChatApp(
+        session, chosen, models=partial(_models, chosen), themes_dir=paths.themes_dir(), save=settings.save
+    )
     try:
         code = run(app, paths.log_file())
     finally:

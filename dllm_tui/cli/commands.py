@@ -199,19 +199,22 @@ def models(ctx: typer.Context) -> None:
 
 
 @models_app.command("list")
-def list_models() -> None:
-    """Print the models and families that are known."""
+def list_models(as_json: Json = False) -> None:
+    """Print the families and checkpoints that are known: what they need, and which suits this machine."""
     from dllm_tui.cli.models import list_models
 
-    list_models()
+    list_models(as_json=as_json)
 
 
 @models_app.command()
-def show(name: Annotated[str, typer.Argument(metavar="NAME", help="As for --model.")]) -> None:
-    """Explain how a model decodes."""
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As for --model, or a family.")],
+    as_json: Json = False,
+) -> None:
+    """Explain how a model decodes, and whether this machine can hold it."""
     from dllm_tui.cli.models import show
 
-    show(name)
+    show(name, as_json=as_json)
 
 
 @models_app.command()

@@ -2,7 +2,6 @@
 
 import errno
 import io
-import json
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 from huggingface_hub import constants, errors, get_session, hf_hub_download, snapshot_download
 from tqdm import tqdm
 
+from dllm_tui.engine.hub_cache import is_complete
 from dllm_tui.errors import StoreError
 
 WANTED = ["*.safetensors", "*.json", "*.jinja", "merges.txt"]
@@ -128,9 +128,13 @@ class Repository:
         except errors.RevisionNotFoundError as error:
             raise StoreError(f"{self.id} has no revision {self.revision!r}.") from error
         except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, errors.DryRunError) as error:
+            offline = self.offline or constants.HF_HUB_OFFLINE
             raise StoreError(
-                f"{self.id} is not complete on this machine, and the hub can't be reached.",
-                "Connect to the network once; what was fetched before is kept.",
+                f"{self.id} is not complete on this machine, and the hub "
+                + ("may not be asked: this is offline mode." if offline else "can't be reached."),
+                "Unset HF_HUB_OFFLINE to fetch it."
+                if constants.HF_HUB_OFFLINE
+                else "Connect to the network once; what was fetched before is kept.",
             ) from error
         except errors.EntryNotFoundError as error:
             raise StoreError(f"{self.id} has no config.json: it is no model that can be loaded.") from error
@@ -164,13 +168,7 @@ def _checked(snapshot: str) -> str:
     Raises:
         LocalEntryNotFoundError: they are not: its fetch was interrupted, or only its config was asked for.
     """
-    folder = Path(snapshot)
-    index = folder / "model.safetensors.index.json"
-    try:
-        shards = set(json.loads(index.read_bytes())["weight_map"].values()) if index.exists() else set[str]()
-    except (OSError, ValueError, KeyError, AttributeError):
-        shards = {"an index that can be read"}
-    if not any(folder.glob("*.safetensors")) or not all((folder / str(shard)).exists() for shard in shards):
+    if not is_complete(Path(snapshot)):
         raise errors.LocalEntryNotFoundError(f"the snapshot in {snapshot} is incomplete")
     return snapshot
 

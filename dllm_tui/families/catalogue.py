@@ -174,19 +174,20 @@ def recommended(memory: int, bytes_per_weight: int = 2, *, fast: bool = True) ->
     return max(suited, key=lambda entry: entry.parameters, default=ENTRIES[0])
 
 
-def shortfall(entry: Entry, memory: int, bytes_per_weight: int = 2) -> str:
+def shortfall(entry: Entry, memory: int, bytes_per_weight: int = 2, *, fast: bool = True) -> str:
     """What a machine lacks for a model, and which one it could hold; empty where it fits.
 
     Args:
         entry: the model.
         memory: bytes for the model.
         bytes_per_weight: 2 for bfloat16, 4 for float32.
+        fast: there is an accelerator.
     """
     needed = entry.memory(bytes_per_weight)
     if needed <= memory:
         return ""
-    smaller = recommended(memory, bytes_per_weight)
+    smaller = recommended(memory, bytes_per_weight, fast=fast)
     return (
-        f"{entry.id} needs {needed / GIGABYTE:.1f} GB, {(needed - memory) / GIGABYTE:.1f} GB more than there "
-        f"are. {smaller.id} ({smaller.size}) would fit."
+        f"{entry.id} needs {needed / GIGABYTE:.1f} GB, {(needed - memory) / GIGABYTE:.1f} GB more than this "
+        f"machine has for it. {smaller.id} ({smaller.size}) would fit."
     )

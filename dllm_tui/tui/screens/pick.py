@@ -29,7 +29,7 @@ class Pick(ModalScreen[str | None]):
         empty: said where there is nothing to choose.
         preview: called with the value under the cursor, and with ``current`` when nothing is chosen.
         remove: asks about and removes a value, then calls back with whether it is gone.
-        free: whether what was typed may be taken where it matches nothing.
+        free: whether what was typed may be taken as it is.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -84,23 +84,26 @@ class Pick(ModalScreen[str | None]):
         self._matching = [
             choice
             for choice in self._choices
-            if all(word in f"{choice.value} {choice.title} {choice.detail}".lower() for word in words)
+            if all(
+                word in f"{choice.value} {choice.title} {choice.detail} {choice.about}".lower()
+                for word in words
+            )
         ]
+        if self._free and words and typed.strip() not in {choice.value for choice in self._matching}:
+            self._matching.append(Choice(typed.strip(), typed.strip(), about="taken as it is typed"))
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(Option(self._line(choice)) for choice in self._matching)
         if not self._matching:
-            none = (
-                f"Enter takes {typed!r} as it is"
-                if self._free and typed
-                else self._empty or "nothing matches"
-            )
+            none = self._empty or "nothing matches"
             options.add_option(Option(Content.styled(none, "$muted"), disabled=True))
             return
         values = [choice.value for choice in self._matching]
         options.highlighted = values.index(self._current) if self._current in values else 0
 
     def _line(self, choice: Choice) -> Content:
+        if choice.about:
+            return Content.assemble(choice.title, "\n  ", (choice.about, "$muted"))
         title = Content(set_cell_size(choice.title, self._width) if choice.detail else choice.title)
         detail = (
             choice.detail if isinstance(choice.detail, Content) else Content.styled(choice.detail, "$muted")
@@ -120,8 +123,7 @@ class Pick(ModalScreen[str | None]):
     @on(OptionList.OptionSelected)
     def action_take(self) -> None:
         """Give what is under the cursor."""
-        typed = self.query_one(Input).value.strip()
-        value = self._chosen() or (typed if self._free and typed else None)
+        value = self._chosen()
         if value is not None:
             self.dismiss(value)
 
