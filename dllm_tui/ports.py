@@ -38,6 +38,8 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     """The model that is ready."""
     defaults: Knobs = Knobs()
     """The ready model's default knobs."""
+    notice: str = ""
+    """What people must know of the ready model's licence, where it restricts use."""
     error: Error | None = None
 
 

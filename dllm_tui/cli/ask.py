@@ -4,7 +4,7 @@ import codecs
 import sys
 from pathlib import Path
 
-from dllm_tui.cli.console import drop_stdout, fail, printable, wait_until_ready
+from dllm_tui.cli.console import drop_stdout, fail, note, printable, wait_until_ready
 from dllm_tui.cli.prompts import Prompt
 from dllm_tui.conversation import Recorder
 from dllm_tui.errors import DllmError
@@ -42,7 +42,8 @@ def ask(host: Host, prompt: Prompt, settings: Settings, *, as_json: bool, trace:
         host.load(settings.model)
         if prompt.waits:
             prompt.text()  # an empty one fails now
-        wait_until_ready(host)
+        if notice := wait_until_ready(host).notice:
+            note(notice)
         run = session.send(prompt.text())
         answer = None if as_json else Answer(run)
         while not run.wait(POLL_SECONDS):

@@ -157,7 +157,13 @@ class EngineHost:
             self._tell(job, HostState(phase="loading", requested=job.model, detail=f"loading {job.model}"))
             engine = self._loader(job.model, lambda text, done: self._tell(job, _progress(job, text, done)))
             self._engine = engine
-            ready = HostState(phase="ready", requested=job.model, model=engine.info, defaults=engine.defaults)
+            ready = HostState(
+                phase="ready",
+                requested=job.model,
+                model=engine.info,
+                defaults=engine.defaults,
+                notice=engine.family.notice,
+            )
             self._tell(job, ready)
         except _Superseded:
             self._free()
