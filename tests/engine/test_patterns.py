@@ -18,7 +18,8 @@ from dllm_tui.events import BlockStart, Commit, Done, Step
 from dllm_tui.events import Canvas as Rebuilt
 from dllm_tui.families.family import Attention, Revision
 from dllm_tui.knobs import Knobs
-from tests.engine.tiny import REAL_MASK, TinyNet, tiny_model
+from tests.engine import reference
+from tests.engine.tiny import REAL_MASK, STOP, TinyNet, tiny_model
 
 PROMPT = [9, 30, 12, 7, 41]
 
@@ -239,3 +240,55 @@ def test_guidance_pushes_away_from_what_the_model_says_without_the_prompt():
     assert plain.token_ids != guided.token_ids
     blocks = tiny_model(grid=4)
     assert len(run(blocks, knobs(cfg_scale=2.0))[1].token_ids) == 12
+
+
+# --- where the references have a fault -------------------------------------------------------------------
+
+
+def test_a_stop_token_in_the_prompt_ends_nothing():
+    """LLaDA 2.0's early stop finds it, and returns an empty answer."""
+    prompt = [9, STOP, 12, STOP, 41]
+    for model in (full(), tiny_model(grid=4)):
+        plain = run(model, knobs(), prompt)[1].token_ids
+        stopping = replace(model, stop_ids=frozenset({STOP}))
+        answer = run(stopping, knobs(), prompt)[1].token_ids
+        assert len(answer) > 0
+        assert answer == plain[: len(answer)]
+
+
+@pytest.mark.parametrize("revision", [Revision.MONOTONE, Revision.EDIT])
+def test_a_model_that_always_predicts_the_mask_still_answers(revision):
+    """LLaDA 2.0 returns undecided cells then, and LLaDA 2.1 may never end."""
+    net = TinyNet()
+    net.bias[REAL_MASK] = 50.0
+    _, done = run(tiny_model(net, grid=4, revision=revision), knobs(threshold=0.9, edit_threshold=0.0))
+    assert len(done.token_ids) == 12
+    assert REAL_MASK not in done.token_ids
+
+
+def test_edits_that_never_settle_end_with_their_budget():
+    net = TinyNet(scale=0.2)
+    model = tiny_model(net, grid=4, revision=Revision.EDIT)
+    model = replace(model, family=replace(model.family, edit_steps=3))
+    steps, _ = run(model, knobs(threshold=0.0, edit_threshold=0.0))
+    for index in range(4):
+        assert sum(step.block == index and step.phase == "denoise" for step in steps) <= 4 + 3
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_a_prompt_of_exactly_one_block_is_seen(shift):
+    """Fast-dLLM v2 loses it."""
+    net, prompt = TinyNet(seed=2), PROMPT[:4]
+    expected = reference.one_stream(
+        net,
+        prompt,
+        size=4,
+        count=12,
+        policy="confidence",
+        steps=6,
+        threshold=0.5,
+        shift=shift,
+        pattern="absolute",
+    )
+    answer = run(tiny_model(net, grid=4, shift=shift), knobs(steps=6), prompt)[1].token_ids
+    assert list(answer) == expected
