@@ -64,31 +64,31 @@ def choices(chosen: Settings) -> "list[Choice]":
     from dllm_tui.cli.facts import survey
     from dllm_tui.tui.choice import Choice
 
-    return [Choice(facts.entry.id, facts.entry.id, about=_about(facts)) for facts in survey(_machine(chosen))]
+    machine = _machine(chosen)
+    known = [Choice(facts.entry.id, facts.entry.id, about=_about(facts)) for facts in survey(machine)]
+    others = [
+        Choice(name, name, about=f"on disk  {family.title}  {family.attention}  {family.licence}")
+        for name, family in _others().items()
+    ]
+    return known + others
 
 
 def _about(facts: "Facts") -> str:
     entry = facts.entry
-    block = "the whole canvas" if facts.block == "all" else f"blocks of {facts.block}"
     use = [] if entry.use == "chat" else [f"for {entry.use}"]
-    parts = [facts.state, entry.size, facts.memory, f"{entry.family.attention}, {block}", entry.licence, *use]
-    return "   ".join(parts)
+    block = "whole canvas" if facts.block == "all" else f"block {facts.block}"
+    parts = [facts.state, entry.size, facts.memory, *use, block, entry.family.attention, entry.licence]
+    return "  ".join(parts)
 
 
 def list_models(*, as_json: bool = False) -> None:
     """Print families and known checkpoints: what each needs, and how it stands on this machine."""
     from dllm_tui.cli.facts import survey
-    from dllm_tui.engine import hub_cache
 
     machine = _machine(settings.load())
     surveyed = survey(machine)
     best = next(facts.entry for facts in surveyed if facts.recommended)
-    known = {facts.entry.id.lower() for facts in surveyed}
-    others = {
-        name: family
-        for name, folder in hub_cache.kept().items()
-        if name.lower() not in known and (family := _family_in(folder, name))
-    }
+    others = _others()
     if as_json:
         table = {
             "machine": {"device": machine.name, "memory": machine.memory},
@@ -360,10 +360,22 @@ def _family(name: str) -> Family:
     from dllm_tui.families.layout import Config
 
     if path.exists():
-        return layout_for(Config(_fields(path)), name).family
-    from dllm_tui.engine.hub import Repository
+        folder = path
+    else:
+        from dllm_tui.engine.hub import Repository
 
-    return layout_for(Config(_fields(Repository(name).config())), name).family
+        folder = Repository(name).config()
+    config = Config(_fields(folder))
+    return layout_for(config, name).settled(config)
+
+
+def _others() -> dict[str, Family]:
+    """Models on disk that the catalogue doesn't have, of families that are known; by hub id."""
+    from dllm_tui.engine import hub_cache
+    from dllm_tui.families.catalogue import find
+
+    others = {name: _family_in(folder, name) for name, folder in hub_cache.kept().items() if not find(name)}
+    return {name: family for name, family in others.items() if family}
 
 
 def _family_in(folder: Path, name: str) -> Family | None:
@@ -372,7 +384,8 @@ def _family_in(folder: Path, name: str) -> Family | None:
     from dllm_tui.families.layout import Config
 
     try:
-        return layout_for(Config(_fields(folder)), name).family
+        config = Config(_fields(folder))
+        return layout_for(config, name).settled(config)
     except CheckpointError:
         return None
 

@@ -113,7 +113,7 @@ def test_the_picker_has_the_same_facts():
     offered = {choice.value: choice for choice in choices(Settings())}
     assert list(offered) == [entry.id for entry in entries()]
     about = offered["Efficient-Large-Model/Fast_dLLM_v2_1.5B"].about
-    for fact in ("fits, recommended", "1.54B", "7.3 GB", "block-causal, blocks of 32", "Apache-2.0"):
+    for fact in ("fits, recommended", "1.54B", "7.3 GB", "block 32", "block-causal", "Apache-2.0"):
         assert fact in about
     assert "for code" in offered["apple/DiffuCoder-7B-Instruct"].about
     assert "GB short" in offered["apple/DiffuCoder-7B-Instruct"].about
@@ -196,6 +196,18 @@ def test_what_was_fetched_in_part_is_not_on_disk_but_can_be_removed(tmp_path: Pa
     assert run("remove", "jetlm/sdar-4b-chat")[0] == 0
     assert not folder.exists()
     assert run("remove", "jetlm/sdar-4b-chat")[0] == 1
+
+
+def test_a_model_on_disk_that_the_catalogue_does_not_have_is_offered(tmp_path: Path):
+    for name, architecture in (("org/mine", "LLaDAModelLM"), ("org/other", "GPT2LMHeadModel")):
+        folder = tmp_path / "cache" / f"models--{name.replace('/', '--')}"
+        (folder / "refs").mkdir(parents=True)
+        (folder / "refs" / "main").write_text("abc")
+        (folder / "snapshots" / "abc").mkdir(parents=True)
+        (folder / "snapshots" / "abc" / "config.json").write_text(f'{{"architectures": ["{architecture}"]}}')
+        (folder / "snapshots" / "abc" / "model.safetensors").write_bytes(b"")
+    assert [choice.value for choice in choices(Settings())][len(entries()) :] == ["org/mine"]
+    assert "org/mine (LLaDA)" in flat(run("list")[1])
 
 
 def test_remove_deletes_nothing_outside_the_cache(tmp_path: Path):

@@ -64,7 +64,8 @@ class Pick(ModalScreen[str | None]):
         with Vertical(id="box") as box:
             box.border_title = self._title
             yield Input(placeholder="type to filter", compact=True)
-            yield OptionList(compact=True)
+            described = any(choice.about for choice in self._choices)
+            yield OptionList(compact=True, classes="-described" if described else None)
             yield Static(id="keys")
 
     def on_mount(self) -> None:

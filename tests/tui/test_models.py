@@ -1,0 +1,78 @@
+"""Choosing a model in the app: facts on two lines, filtered by typing, or any name as it is typed."""
+
+import msgspec
+
+from dllm_tui.tui.choice import Choice
+from dllm_tui.tui.screens.pick import Pick
+from tests.fakes import MODEL, FakeHost
+from tests.tui.app_helpers import keys, make_app, said, until
+from tests.tui.test_app import slider, written
+
+MODELS = (
+    Choice("smol", "smol", about="on disk, fits  135M  block 8"),
+    Choice("org/large[b]", "org/large[b]", about="12.0 GB short  8B  whole canvas  MIT"),
+    Choice("org/largest", "org/largest", about="99.0 GB short  80B  block 32  MIT"),
+)
+
+
+async def picking(pilot, app) -> None:
+    await pilot.press("f2")
+    await until(pilot, lambda: isinstance(app.screen, Pick) and app.screen.query("OptionList"))
+
+
+async def test_facts_and_filter():
+    host = FakeHost()
+    app = make_app(host)
+    app._models = lambda: MODELS
+    async with app.run_test(size=(80, 24)) as pilot:
+        await picking(pilot, app)
+        options = app.screen.query_one("OptionList")
+        shown = said(options).splitlines()
+        assert [line.strip() for line in shown[:4]] == [
+            "smol",
+            MODELS[0].about,
+            "org/large[b]",
+            MODELS[1].about,
+        ]
+        await pilot.press(*keys("mit canvas"))
+        await until(pilot, lambda: "org/large[b]" in said(options) and "smol" not in said(options))
+        assert "org/largest" not in said(options)
+        await pilot.press("enter")
+        await until(pilot, lambda: host.loads == ["org/large[b]"])
+
+
+async def test_what_is_typed_can_be_taken_though_others_match():
+    host = FakeHost()
+    app = make_app(host)
+    app._models = lambda: MODELS
+    async with app.run_test(size=(80, 24)) as pilot:
+        await picking(pilot, app)
+        await pilot.press(*keys("org/large"))
+        options = app.screen.query_one("OptionList")
+        await until(pilot, lambda: "taken as it is typed" in said(options))
+        await pilot.press("down", "down", "enter")
+        await until(pilot, lambda: host.loads == ["org/large"])
+
+
+async def test_a_restricting_licence_is_told_when_the_model_is_ready():
+    host = FakeHost(ready=False)
+    app = make_app(host)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.pause()
+        assert "research" not in written(app)
+        host.become_ready()
+        host.state = msgspec.structs.replace(host.state, notice="For research [only].")
+        await until(pilot, lambda: "For research [only]." in written(app))
+
+
+async def test_knobs_that_the_next_model_lacks_are_disabled_with_the_reason():
+    host = FakeHost()
+    app = make_app(host)
+    async with app.run_test(size=(110, 60)) as pilot:
+        await pilot.pause()
+        assert slider(app, "block_size").can_focus
+        host.model = msgspec.structs.replace(MODEL, fixed_knobs={"block_size": "It has no blocks."})
+        host.become_ready()
+        app.take_model("org/other")
+        await until(pilot, lambda: "It has no blocks." in said(slider(app, "block_size")))
+        assert not slider(app, "block_size").can_focus
