@@ -1,40 +1,29 @@
-"""The app: one method an action, and one poll a frame that takes in whatever the engine has done since."""
+"""The app that people chat in: one method an action. What it shows of a session, its base follows."""
 
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
 from textual.content import Content
-from textual.screen import Screen
-from textual.timer import Timer
 
 from dllm_tui import theming
 from dllm_tui.errors import DllmError
-from dllm_tui.events import Done, Error, KnobChange
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, KnobError
-from dllm_tui.ports import HostState, Run
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
-from dllm_tui.trace.chats import Chat
-from dllm_tui.tui.actions import ACTIONS, Situation, bindings, key_text, resolve_keymap
-from dllm_tui.tui.base import BaseApp
-from dllm_tui.tui.choice import Choice
+from dllm_tui.tui.actions import ACTIONS, bindings
+from dllm_tui.tui.choice import Choice, described
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
-from dllm_tui.tui.inspecting import Inspecting
+from dllm_tui.tui.following import Following
 from dllm_tui.tui.lens import Lens
-from dllm_tui.tui.metrics import Effects, Meter
-from dllm_tui.tui.screens.chat import ChatScreen
-from dllm_tui.tui.scrubbing import Scrubbing
+from dllm_tui.tui.pen import Drawn
 from dllm_tui.tui.widgets.canvas import Canvas
 from dllm_tui.tui.widgets.conversation import Conversation
-from dllm_tui.tui.widgets.footer import Item
 from dllm_tui.tui.widgets.inspector import Inspector
-from dllm_tui.tui.widgets.knob import KnobWidget, Turnable, Turned
+from dllm_tui.tui.widgets.knob import KnobWidget, Turned
 from dllm_tui.tui.widgets.knobs import Presets, Selector
 from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.timeline import TimelineRow
@@ -43,20 +32,18 @@ TWICE = 1.5
 """Seconds within which a second Ctrl+C quits."""
 
 
-class ChatApp(BaseApp, inherit_bindings=False):
-    """Chat with a diffusion model and watch it.
+class ChatApp(Following, inherit_bindings=False):
+    """Chat with a diffusion model and watch it: one method an action.
 
     Args:
         session: the conversation; its host may still be loading.
         settings: how it looks and behaves.
         models: what the model picker offers; called when it opens.
-        themes_dir: the user's own themes, read again when a file changes.
         save: keeps a setting for the next start (``theme``); ``None`` keeps nothing.
-        environment: variables that say what terminal this is.
+        options: as for :class:`~dllm_tui.tui.following.Following`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
-    ESCAPE_TO_MINIMIZE = False
 
     def __init__(
         self,
@@ -64,131 +51,30 @@ class ChatApp(BaseApp, inherit_bindings=False):
         settings: Settings,
         *,
         models: Callable[[], Sequence[Choice]] = tuple,
-        themes_dir: Path | None = None,
         save: Callable[[str, object], None] | None = None,
-        environment: Mapping[str, str] = os.environ,
+        **options: Any,
     ) -> None:
-        super().__init__(settings, themes_dir=themes_dir, environment=environment)
-        self.session = session
+        super().__init__(session, settings, **options)
         self._models = models
         self._save = save
-        self.keymap, self._keymap_problems = resolve_keymap(settings.keys)
-        self._host_state: HostState | None = None
-        self._taken = 0
-        """Events of the session's run that were folded."""
-        self._noticed = 0
-        """Notices of the session that were shown."""
-        self._meter = Meter()
-        self._effects = Effects()
         self._queued = ""
         """A prompt that waits for the model."""
         self._editing = False
         """Whether what is being typed replaces the last prompt."""
-        self._writing = False
-        self._shown: list[str] = []
-        """Roles of what the conversation shows, in order."""
         self._interrupted = 0.0
-        self._chat = ChatScreen(self.palette(), self.pen(), keymap=self.keymap, complete=self._complete)
-        self._scrubbing = Scrubbing(self._chat)
-        self._inspecting = Inspecting(self._chat, self._scrubbing)
-        self._poll_timer: Timer | None = None
-
-    # -- start
-
-    def get_default_screen(self) -> Screen[None]:
-        """The only screen that is not a dialog."""
-        return self._chat
-
-    def on_mount(self) -> None:
-        """Put the keys in force."""
-        self.set_keymap({id_: ",".join(keys) for id_, keys in self.keymap.items()})
-
-    def on_ready(self) -> None:
-        """The first frame stands: load the model, and say what was wrong before there was a screen."""
-        if self.session.host.state.phase == "empty":  # importing torch beside the first frame would delay it
-            self.session.host.load(self.settings.model)
-        self._poll_timer = self.set_interval(1 / self.fps, self._poll)
-        self._show_session()
-        self._poll()
-        for problem in (*self._keymap_problems, *self.themes.problems):
-            self._note(problem)
-        if self.settings.theme not in self.themes.themes:
-            self._note(self._no_theme(self.settings.theme))
-
-    # -- the poll
-
-    def _poll(self) -> None:
-        """Once a frame: what the host and the run have done since the last one."""
-        state = self.session.host.state
-        if state is not self._host_state:
-            self._host_changed(state)
-        self._take_events()
-        self._scrubbing.tick()
-        self._inspecting.tick()
-        if not self.busy and self._poll_timer:
-            self._poll_timer.pause()
-
-    @property
-    def busy(self) -> bool:
-        """Whether anything may change on its own."""
-        loading = self.session.host.state.phase in {"fetching", "loading"}
-        return self.running or loading or self._scrubbing.playing
-
-    @property
-    def running(self) -> bool:
-        """Whether an answer is being written, as far as is shown."""
-        return self._writing
-
-    def _wake(self) -> None:
-        if self._poll_timer:
-            self._poll_timer.resume()
-
-    def _take_events(self) -> None:
-        self._chat.conversation.fold()
-        for notice in self.session.notices[self._noticed :]:
-            self._chat.conversation.add_error(notice)
-            self._noticed += 1
-        run = self.session.run
-        new = run.events[self._taken :] if run else ()
-        if not new:
-            return
-        self._taken += len(new)
-        self._effects.fold(new)
-        if self._meter.fold(new):
-            self._scrubbing.show_reading(self._meter.reading)
-        for event in new:
-            if isinstance(event, KnobChange):
-                self._chat.panel.mark(event.changes, turned=False)
-        if isinstance(new[-1], Done):
-            self._run_ended()
-
-    def _run_ended(self) -> None:
-        self._set_running(False)
-        self._chat.panel.settle()
-        self._show_knobs()
-        self._send_queued()
-
-    def _set_running(self, running: bool) -> None:
-        self._writing = self._chat.status.running = running
-        self._refresh_footer()
-
-    def _host_changed(self, state: HostState) -> None:
-        before, self._host_state = self._host_state or HostState(), state
-        self._chat.status.state = state
-        self._chat.welcome.state = state
-        if state.phase == "ready" and state.model and state.model is not before.model:
-            self._effects = Effects()
-            self._chat.panel.use_model(state.model, state.defaults)
-            self._show_knobs()
-            self._send_queued()
-        elif state.phase == "failed" and before.phase != "failed":
-            self._take_back()
-            if state.error:
-                self._chat.welcome.display = False
-                self._chat.conversation.add_error(state.error)
-        self._refresh_footer()
 
     # -- prompts
+
+    def model_is_free(self) -> None:
+        """Send what has waited."""
+        text = self._queued
+        if text:
+            self._queue("")
+            self._start(text)
+
+    def model_failed(self) -> None:
+        """What has waited goes back to who wrote it."""
+        self._take_back()
 
     @on(Prompt.Sent)
     def _sent(self, event: Prompt.Sent) -> None:
@@ -223,12 +109,6 @@ class ChatApp(BaseApp, inherit_bindings=False):
         else:
             prompt.border_subtitle = ""
 
-    def _send_queued(self) -> None:
-        text = self._queued
-        if text:
-            self._queue("")
-            self._start(text)
-
     def _take_back(self) -> bool:
         """Put a waiting prompt back into the editor; whether there was one."""
         text, prompt = self._queued, self._chat.composer.prompt
@@ -240,41 +120,10 @@ class ChatApp(BaseApp, inherit_bindings=False):
     def _start(self, text: str) -> None:
         if self._editing:
             self._edit(False)
-            self._cut(_last(self._shown, "user"))
+            self._cut(last_of(self._shown, "user"))
             self._begin(partial(self.session.edit_last, text), text)
         else:
             self._begin(partial(self.session.send, text), text)
-
-    def _begin(self, act: Callable[[], Run], text: str | None = None) -> None:
-        """Start a run by ``act``, and show it."""
-        conversation = self._chat.conversation
-        self._chat.welcome.display = False
-        if text is not None:
-            conversation.add_user(text)
-            self._shown.append("user")
-        try:
-            run = act()
-        except DllmError as error:
-            self._report(error)
-            return
-        self._taken, self._meter = 0, Meter()
-        conversation.start_answer(run, self.session.model_name)
-        self._shown.append("assistant")
-        self._chat.about = self.session.title
-        self._set_running(True)
-        self._wake()
-
-    def _report(self, error: DllmError) -> None:
-        self._chat.welcome.display = False
-        self._chat.conversation.add_error(Error(message=error.message, hint=error.hint))
-
-    def _note(self, text: str) -> None:
-        self._chat.welcome.display = False
-        self._chat.conversation.add_notice(text)
-
-    def _cut(self, turn: int) -> None:
-        self._chat.conversation.cut(turn)
-        del self._shown[turn:]
 
     def _edit(self, editing: bool) -> None:
         self._editing = editing
@@ -282,7 +131,8 @@ class ChatApp(BaseApp, inherit_bindings=False):
 
     # -- slash commands
 
-    def _complete(self, text: str) -> list[Completion]:
+    def complete(self, text: str) -> list[Completion]:
+        """How a slash command may go on."""
         return completions(
             text,
             {
@@ -316,89 +166,17 @@ class ChatApp(BaseApp, inherit_bindings=False):
         composer.prompt.remember(text)
         composer.prompt.replace_text("")
 
-    # -- what is possible
-
-    @property
-    def situation(self) -> Situation:
-        """What decides which actions make sense now."""
-        return Situation(
-            running=self.running,
-            ready=self.session.host.state.phase == "ready",
-            prompts=self._shown.count("user"),
-            answers=self._shown.count("assistant"),
-            history=self.session.keeps,
-        )
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """Policies that the model can use."""
-        model = self.session.host.state.model
-        return (model.policies if model else ()) or tuple(POLICIES)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of what can't be done now do nothing."""
-        known = ACTIONS.get(action)
-        if known is None or known.scope != "app":
-            return True
-        if known.scope == "app" and self.screen is not self._chat and action not in _EVERYWHERE:
-            return False
-        return not known.unavailable(self.situation)
-
-    def key_for(self, action: str) -> str:
-        """The key of an action as people read it; empty where it has none."""
-        return key_text(self.keymap[action])
-
-    def _refresh_footer(self) -> None:
-        if isinstance(self._chat.focused, Turnable):
-            words = {
-                "less": "less",
-                "more": "more",
-                "accept": "take",
-                "reset": "default",
-                "to_prompt": "prompt",
-            }
-        elif isinstance(self._chat.focused, TimelineRow):
-            words = {
-                "step_back": "back",
-                "step_on": "on",
-                "block_on": "next block",
-                "play": "play",
-                "slower": "slower",
-                "faster": "faster",
-                "to_live": "newest",
-            }
-        elif isinstance(self._chat.focused, Inspector):
-            words = {
-                "position_back": "back",
-                "position_on": "on",
-                "step_before": "step before",
-                "step_after": "after",
-                "leave": "close",
-            }
-        else:
-            now = self.situation
-            ids = ("stop", *(id_ for id_ in ACTIONS if id_ not in {"stop", "everything"}))
-            footed = [action for action in map(ACTIONS.__getitem__, ids) if action.footer]
-            words = {action.id: action.footer for action in footed if not action.unavailable(now)}
-        words["everything"] = ACTIONS["everything"].footer
-        items = (Item(id_, self.key_for(id_), word) for id_, word in words.items() if self.keymap[id_])
-        self._chat.footer.items = tuple(items)
-
     def on_key(self, event: events.Key) -> None:
         """What is typed while the conversation has the focus is meant for the prompt."""
-        elsewhere = self.screen is not self._chat or isinstance(
-            self._chat.focused, Prompt | Turnable | TimelineRow | Inspector
-        )
+        focused = self._chat.focused
+        takes_keys = isinstance(focused, Prompt) or (isinstance(focused, Drawn) and focused.footer)
+        elsewhere = self.screen is not self._chat or takes_keys
         bound = any(event.key in self.keymap[a.id] for a in ACTIONS.values() if a.scope == "app")
         typing = not self._chat.composer.prompt.disabled
         if event.is_printable and typing and not bound and not elsewhere:
             event.prevent_default()
             self._chat.set_focus(self._chat.composer.prompt)
             self._chat.composer.prompt.insert(event.character or "")
-
-    def on_descendant_focus(self) -> None:
-        """The footer speaks of what has the focus."""
-        self._refresh_footer()
 
     # -- actions: chat
 
@@ -407,6 +185,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self.session.stop()
         self._take_back()
         self.session.new()
+        self._edit(False)
         self._show_session()
         self._chat.set_focus(self._chat.composer.prompt)
 
@@ -416,7 +195,11 @@ class ChatApp(BaseApp, inherit_bindings=False):
 
         try:
             choices = [
-                Choice(chat.path.stem, chat.title or "untitled", self._about(chat))
+                Choice(
+                    chat.path.stem,
+                    chat.title or "untitled",
+                    described(chat, dot=self._chat.panel.pen.marks.dot),
+                )
                 for chat in self.session.chats()
             ]
         except DllmError as error:
@@ -424,22 +207,6 @@ class ChatApp(BaseApp, inherit_bindings=False):
             return
         pick = Pick("chats", choices, empty="no chats yet", remove=self._ask_to_delete)
         self.push_screen(pick, self._resume)
-
-    def _about(self, chat: Chat) -> str:
-        if chat.problem:
-            return chat.problem
-        minutes = (time.time() - chat.used) / 60
-        for size, unit in ((60 * 24, "day"), (60, "hour"), (1, "minute")):
-            if minutes >= size:
-                number = int(minutes / size)
-                ago = f"{number} {unit}{'s' * (number > 1)} ago"
-                break
-        else:
-            ago = "just now"
-        messages = f"{chat.turns} message{'s' * (chat.turns != 1)}"
-        return f" {self._chat.panel.pen.marks.dot} ".join(
-            part for part in (messages, ago, chat.model) if part
-        )
 
     def _resume(self, chat: str | None) -> None:
         if chat is None:
@@ -450,6 +217,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
         except DllmError as error:
             self._report(error)
             return
+        self._edit(False)
         self._show_session()
 
     def _ask_to_delete(self, chat: str, then: Callable[[bool], None]) -> None:
@@ -477,22 +245,6 @@ class ChatApp(BaseApp, inherit_bindings=False):
         if self.session.id:
             self._ask_to_delete(self.session.id, then)
 
-    def _show_session(self) -> None:
-        """Show the session's conversation in place of what is shown."""
-        turns = [turn for turn in self.session.turns if turn.role != "system"]
-        self._chat.conversation.load(turns, self.session.events, self.session.model_name, self.session.models)
-        self._chat.welcome.display = not turns
-        self._chat.about = self.session.title
-        self._shown = [turn.role for turn in turns]
-        self._chat.composer.prompt.past = [turn.text for turn in turns if turn.role == "user"]
-        self._taken, self._meter = 0, Meter()
-        self._scrubbing.tick()
-        self._scrubbing.show_reading(None)
-        self._chat.panel.settle()
-        self._edit(False)
-        self._show_knobs()
-        self._set_running(self.session.running)
-
     # -- actions: answer
 
     def action_stop(self) -> None:
@@ -512,7 +264,7 @@ class ChatApp(BaseApp, inherit_bindings=False):
 
     def action_regenerate(self) -> None:
         """Answer the last prompt again."""
-        self._cut(_last(self._shown, "user") + 1)
+        self._cut(last_of(self._shown, "user") + 1)
         self._begin(self.session.regenerate)
 
     def action_edit_last(self) -> None:
@@ -552,9 +304,6 @@ class ChatApp(BaseApp, inherit_bindings=False):
         if self.running:
             self._chat.panel.mark(changed, turned=True)
         self._show_knobs()
-
-    def _show_knobs(self) -> None:
-        self._chat.panel.show(self.session.knobs, self._effects)
 
     @on(Selector.Opened)
     def _choose(self, event: Selector.Opened) -> None:
@@ -696,16 +445,9 @@ class ChatApp(BaseApp, inherit_bindings=False):
     def take_theme(self, name: str) -> str:
         """Use a theme by name; what is wrong, if anything."""
         if name not in self.themes.themes:
-            return self._no_theme(name)
+            return self.no_theme(name)
         self._theme_chosen(name)
         return ""
-
-    def _no_theme(self, name: str) -> str:
-        return f"there is no theme {name!r}; there are {', '.join(self.themes.themes)}"
-
-    def theme_changed(self) -> None:
-        """Draw the canvases anew."""
-        self._chat.draw_with(self.palette(), self.pen())
 
     # -- actions: program
 
@@ -729,29 +471,21 @@ class ChatApp(BaseApp, inherit_bindings=False):
 
     def action_everything(self) -> None:
         """List all that can be done now, to be found by name."""
+        from dllm_tui.tui.everything import entries
         from dllm_tui.tui.screens.pick import Pick
 
-        doing: dict[str, tuple[Choice, Callable[[], object]]] = {}
-        for action in ACTIONS.values():
-            if action.listed and not action.unavailable(self.situation):
-                detail = "   ".join(part for part in (self.key_for(action.id), f"/{action.slash[0]}") if part)
-                choice = Choice(action.id, action.title, detail)
-                doing[choice.value] = choice, partial(self.run_action, action.id)
-        for name, knobs in PRESETS.items():
-            detail = ", ".join(f"{knob} {value}" for knob, value in knobs.items())
-            doing[f"preset {name}"] = (
-                Choice(f"preset {name}", f"Preset {name}", detail),
-                partial(self.turn, **knobs),
-            )
-        for name in self.policies:
-            choice = Choice(f"policy {name}", f"Policy {name}", POLICIES[name])
-            doing[choice.value] = choice, partial(self.turn, policy=name)
+        doing = entries(self)
 
         def chosen(value: str | None) -> None:
             if value is not None:
-                self.call_later(doing[value][1])
+                self.call_later(doing[value].run)
 
-        self.push_screen(Pick("everything", [choice for choice, _ in doing.values()]), chosen)
+        self.push_screen(Pick("everything", [entry.choice for entry in doing.values()]), chosen)
+
+    def ask_for(self, text: str) -> None:
+        """Put the beginning of a command into the prompt."""
+        self._chat.set_focus(self._chat.composer.prompt)
+        self._chat.composer.prompt.replace_text(text)
 
     def action_help(self) -> None:
         """Show what can be done here."""
@@ -807,10 +541,6 @@ class ChatApp(BaseApp, inherit_bindings=False):
         self.notify("Copied the link; nothing was opened.", timeout=3)
 
 
-_EVERYWHERE = {"interrupt", "quit", "everything"}
-"""Actions that work over a dialog too."""
-
-
-def _last(roles: list[str], role: str) -> int:
+def last_of(roles: Sequence[str], role: str) -> int:
     """Index of the last one; it must be there."""
     return len(roles) - 1 - roles[::-1].index(role)

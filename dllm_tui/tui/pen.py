@@ -4,8 +4,9 @@ Component classes of a style sheet would say the same, at the price of matching 
 of them whenever a class changes: half of the time to the first frame.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.style import Style
 from textual.color import Color
@@ -78,6 +79,9 @@ class Pen:
 
 class Drawn(Widget):
     """A widget drawn line by line with a pen; set :attr:`pen` when the theme changes."""
+
+    footer: ClassVar[Mapping[str, str]] = {}
+    """Its actions that the footer names while it has the focus, each with a word."""
 
     pen: reactive[Pen] = reactive[Pen](None)  # pyright: ignore[reportArgumentType] (set before it is read)
 

@@ -42,6 +42,13 @@ class Inspector(Drawn, can_focus=True):
     """Draws a position; keys ask for another one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("inspector")
+    footer = {  # noqa: RUF012 – declared in the base
+        "position_back": "back",
+        "position_on": "on",
+        "step_before": "step before",
+        "step_after": "after",
+        "leave": "close",
+    }
 
     position: reactive[int | None] = reactive[int | None](None)
     """What is inspected."""

@@ -30,6 +30,13 @@ class Turnable(Drawn, can_focus=True):
     """Something in the knob panel that arrows turn. Up and down go to its neighbours."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("knob")
+    footer = {  # noqa: RUF012 – declared in the base
+        "less": "less",
+        "more": "more",
+        "accept": "take",
+        "reset": "default",
+        "to_prompt": "prompt",
+    }
 
     def step(self, by: int) -> None:
         """Turn by some steps; below 0 is down, and the ends hold."""
