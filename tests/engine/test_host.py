@@ -87,6 +87,18 @@ def test_loads_and_answers(host):
     assert run.text(canvas.cells)
 
 
+def test_what_its_licence_restricts_is_known_once_the_model_is_ready(host):
+    from dataclasses import replace
+
+    ready = engine()
+    ready.model = replace(ready.model, family=replace(ready.family, notice="For research only."))
+    this = host(lambda _name, _progress: ready)
+    this.load("tiny")
+    assert this.state.notice == ""
+    wait_for(lambda: this.state.phase == "ready")
+    assert this.state.notice == "For research only."
+
+
 def test_a_sink_sees_an_event_before_the_run_has_it(host):
     counts = []
     this = host()
