@@ -51,6 +51,7 @@ class ReplayApp(Stage):
         options: as for :class:`~dllm_tui.tui.app.ChatApp`.
     """
 
+    CSS = "#prompt { opacity: 100%; border-title-color: $accent; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         key for key in bindings("timeline") if isinstance(key, Binding) and key.action in CONTROLS
     ]
