@@ -2,7 +2,10 @@
 
 import json
 import os
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -318,9 +321,28 @@ def pull(name: str) -> None:
         machine = _machine(settings.load())
         if entry and machine.missing(entry):
             note(_fit(entry, machine))
-        with progress() as told:
+        with progress() as told, _left_at_once():
             path = Repository(name).fetch(told)
     print(path)
+
+
+@contextmanager
+def _left_at_once() -> Generator[None]:
+    """Let Ctrl+C end the program: the hub's threads would first finish the files that they fetch.
+
+    What is on disk is taken up by the next fetch.
+    """
+
+    def leave(*_: object) -> None:
+        if sys.stderr.isatty():
+            os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the bar has hidden the cursor
+        os._exit(130)
+
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def remove(name: str) -> None:
