@@ -26,7 +26,7 @@ MAX_BYTES = 1 << 20
 _PLACES = {"DLLM_CHAT_CONFIG", "DLLM_CHAT_DATA"}
 """Variables of :mod:`dllm_tui.paths`, which are no settings."""
 
-Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
+Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"]
 
 
 class SettingsError(DllmError):

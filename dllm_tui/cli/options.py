@@ -23,7 +23,10 @@ Device: TypeAlias = Annotated[
     str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda, or one of several: cuda:1. [dim]auto[/]")
 ]
 Dtype: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="auto, float32, bfloat16 or float16. [dim]auto[/]")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="auto, float32, bfloat16, float16; on CUDA also int8, int4. [dim]auto[/]"
+    ),
 ]
 Theme: TypeAlias = Annotated[
     str | None, typer.Option(metavar="NAME", help="Colours, yours among them. [dim]lagoon[/]")

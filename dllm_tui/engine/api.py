@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dllm_tui.engine.attention import sequence_mask
-from dllm_tui.engine.device import pick_device, pick_dtype, settle_threads
+from dllm_tui.engine.device import pick_bits, pick_device, pick_dtype, settle_threads
 from dllm_tui.engine.loop import Decoder
 from dllm_tui.engine.model import Model, Tokenizer
 from dllm_tui.engine.schedules import noise_level
@@ -42,23 +42,27 @@ class Engine:
         Args:
             model: a catalogue name (``smol``), a hub id, a directory or a GGUF file.
             device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``.
-            dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+            dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``; on CUDA also ``int8`` and ``int4``
+                (weights alone, the arithmetic in bfloat16).
             progress: is told how far it is; may raise, to stop.
 
         Raises:
             DllmError: it can't be fetched or loaded; message and hint are for people.
         """
         place = pick_device(device)
-        kind = pick_dtype(dtype, place)
+        bits = pick_bits(dtype)
+        kind = pick_dtype("bfloat16" if bits else dtype, place)
         if place.type == "cpu":
             settle_threads()
         if str(model) == "smol":
             from dllm_tui.families import smol
 
+            if bits:
+                raise EngineError(f"smol isn't kept in {bits}: it is small as it is.", "Use dtype auto.")
             return cls(smol.load(place, kind, progress))
         from dllm_tui.engine.load import load_checkpoint
 
-        return cls(load_checkpoint(model, place, kind, progress))
+        return cls(load_checkpoint(model, place, kind, progress, bits=bits))
 
     @property
     def family(self) -> Family:

@@ -2,6 +2,7 @@
 
 import os
 from functools import cache
+from typing import Literal
 
 import torch
 
@@ -53,10 +54,15 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if fast else torch.float32
     dtype = DTYPES.get(name.removeprefix("torch."))
     if dtype is None:
-        raise EngineError(f"dtype is {name!r}; it must be auto, float32, bfloat16 or float16.")
+        raise EngineError(f"dtype is {name!r}; it must be auto, float32, bfloat16, float16, int8 or int4.")
     if dtype is torch.float16 and device.type == "cpu":
         raise EngineError("dtype float16 isn't for CPUs.", "Use bfloat16 or float32 there.")
     return dtype
+
+
+def pick_bits(name: str) -> Literal["int8", "int4"] | None:
+    """The number of bits that a dtype's name asks to keep weights in; ``None`` for those that compute too."""
+    return name if name == "int8" or name == "int4" else None  # noqa: PLR1714 (narrows the type)
 
 
 def cpu_has_bf16() -> bool:

@@ -14,13 +14,14 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from dllm_tui.engine import networks, tokenizer
+from dllm_tui.engine import networks, quantise, tokenizer
 from dllm_tui.engine.backbone import Backbone
 from dllm_tui.engine.checkpoint import Directory, Tensors
 from dllm_tui.engine.heap import large_blocks_returned
 from dllm_tui.engine.hub import Repository
 from dllm_tui.engine.lean import Geometry, LeanBackbone
 from dllm_tui.engine.model import Model
+from dllm_tui.engine.quantise import Bits
 from dllm_tui.engine.tokenizer import ChatTokenizer
 from dllm_tui.errors import CheckpointError, StoreError
 from dllm_tui.events import ModelInfo
@@ -52,6 +53,7 @@ def load_checkpoint(
     offline: bool = False,
     family: str | None = None,
     backbone: Choice = "auto",
+    bits: Bits | None = None,
 ) -> Model:
     """Load a model.
 
@@ -65,8 +67,10 @@ def load_checkpoint(
         offline: take from the hub's cache on this machine only.
         family: the family's name, where neither config nor name tell it.
         backbone: ``stock`` is the transformers class, the reference for the other.
+        bits: keep the weights in as many (CUDA, dense networks); ``dtype`` is then that of the arithmetic.
 
     Raises:
+        EngineError: these weights can't be kept in so many bits there.
         StoreError: it can't be fetched.
         CheckpointError: it is damaged, unknown, or of a variant that isn't implemented.
     """
@@ -86,6 +90,8 @@ def load_checkpoint(
     name = repository.id if repository else path.resolve().name
     layout = layout_for(directory.config, name, family)
     network = layout.network(directory.config)
+    if bits:
+        quantise.check(network.kind, device)
     words = _tokenizer(directory, layout, repository)
 
     def told(done: float) -> None:
@@ -94,7 +100,7 @@ def load_checkpoint(
 
     filling = Filled(directory.tensors(), layout.place, network, device, dtype, told)
     with large_blocks_returned():
-        body, parameters = filling.backbone(backbone)
+        body, parameters = filling.quantised(bits) if bits else filling.backbone(backbone)
     return model_of(
         layout,
         directory.config,
@@ -104,6 +110,7 @@ def load_checkpoint(
         name=name,
         revision=path.resolve().name if repository else None,
         parameters=parameters,
+        dtype=bits,
     )
 
 
@@ -138,6 +145,18 @@ class Filled:
         module = networks.build(self.network, self.dtype, devices or (lambda _: self.device))
         networks.Filling(module, self.network, self.place).read(self.tensors, self.told)
         return networks.backbone(module), sum(parameter.numel() for parameter in module.parameters())
+
+    def quantised(self, bits: Bits) -> tuple[Backbone, int]:
+        """As :meth:`backbone`, filled in the host's memory and quantised on the way to the device.
+
+        Raises:
+            CheckpointError: a file is damaged, or tensors and config don't fit.
+        """
+        host = torch.device("cpu")
+        module = networks.build(self.network, self.dtype, lambda _: host)
+        networks.Filling(module, self.network, self.place).read(self.tensors, self.told)
+        count = sum(parameter.numel() for parameter in module.parameters())
+        return networks.backbone(quantise.quantise(module, bits, self.device)), count
 
     def _renamed(self) -> Iterator[tuple[str, Tensor]]:
         """Every tensor under the network's own name, one at a time, converted."""
@@ -201,6 +220,7 @@ def model_of(
     name: str,
     parameters: int,
     revision: str | None = None,
+    dtype: str | None = None,
 ) -> Model:
     """The model, its ids resolved.
 
@@ -213,6 +233,7 @@ def model_of(
         name: for people: hub id, or name of the directory or file.
         parameters: number of weights.
         revision: of a hub id.
+        dtype: of the weights, where it isn't the arithmetic's.
 
     Raises:
         CheckpointError: an id is missing or outside the vocabulary.
@@ -251,7 +272,7 @@ def model_of(
             licence=family.licence,
             parameters=parameters,
             device=str(backbone.device),
-            dtype=str(backbone.dtype).removeprefix("torch."),
+            dtype=dtype or str(backbone.dtype).removeprefix("torch."),
             attention=family.attention.value,
             cache="none" if family.attention is Attention.FULL else "exact",
             context_length=backbone.context_length,

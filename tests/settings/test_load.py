@@ -61,7 +61,7 @@ def test_places_are_no_settings(path: Path):
         ("model = 3", "model is 3; it must be text"),
         ('model = ""', "model is ''"),
         ('device = "tpu"', "device is 'tpu'; it must be one of auto, cpu, cuda"),
-        ('dtype = "int8"', "dtype is 'int8'; it must be one of auto, bfloat16"),
+        ('dtype = "int7"', "dtype is 'int7'; it must be one of auto, bfloat16"),
         ("knobs = 3", "knobs is 3; it must be a table"),
         ("[knobs]\nstep = 3", "there is no knob 'step'; did you mean steps?"),
         ("[knobs]\nsteps = 0", "steps is 0; it must be a whole number from 1 to 4096"),
