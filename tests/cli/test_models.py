@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -178,6 +179,23 @@ def test_pull_resume_list_and_remove(tmp_path: Path):
     assert code == 1
     assert "this is offline mode" in err
     assert "Unset HF_HUB_OFFLINE" in err
+
+
+def test_ctrl_c_ends_a_pull_at_once(tmp_path: Path):
+    folder = copied("llada", tmp_path / "repository")
+    with serving(folder) as hub:
+        hub.silent = "model.safetensors"
+        environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_ENDPOINT": hub.url}
+        environment["HF_HUB_DISABLE_XET"] = "1"
+        command = [sys.executable, "-m", "dllm_tui", "models", "pull", "org/model"]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
+            try:
+                assert hub.half_sent.wait(60)
+                process.send_signal(signal.SIGINT)
+                assert process.wait(10) == 130
+            finally:
+                process.kill()
+                hub.released.set()
 
 
 def test_what_was_fetched_in_part_is_not_on_disk_but_can_be_removed(tmp_path: Path):

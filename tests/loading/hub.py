@@ -23,6 +23,10 @@ class Hub(ThreadingHTTPServer):
         self.asked: list[tuple[str, str]] = []
         self.broken = ""
         """The file whose transfers break off half way."""
+        self.silent = ""
+        """The file whose transfers stop half way and never end; ``half_sent`` is set when one does."""
+        self.half_sent = threading.Event()
+        self.released = threading.Event()
         self.gated = False
 
     @property
@@ -96,6 +100,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if not body:
             return
+        if file.name == self.server.silent:
+            self.wfile.write(data[: len(data) // 2])
+            self.wfile.flush()
+            self.server.half_sent.set()
+            self.server.released.wait(60)
         if file.name == self.server.broken:
             self.wfile.write(data[start : len(data) // 2])
             self.wfile.flush()
