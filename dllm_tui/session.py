@@ -37,6 +37,7 @@ class Session:
         settings: knobs and system prompt come from here.
         history: directory of chats; ``None`` keeps nothing.
         recorders: get every event too.
+        defaults: the asked model's own knobs, where they are known before it is ready.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Session:
         *,
         history: Path | None = None,
         recorders: Sequence[Recorder] = (),
+        defaults: Knobs | None = None,
     ) -> None:
         self.host = host
         self.notices: list[Error] = []
@@ -53,7 +55,7 @@ class Session:
         self._settings = settings
         self._history = history
         self._recorders = recorders
-        self._defaults = host.state.defaults
+        self._defaults = defaults or host.state.defaults
         self._live = LiveKnobs(settings.turned(self._defaults))
         self._chat = self._conversation()
         self._run: Run | None = None

@@ -10,6 +10,7 @@ import typer
 from dllm_tui import paths, settings, theming
 from dllm_tui.cli.host import new_host
 from dllm_tui.errors import DllmError
+from dllm_tui.knobs import Knobs
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
 
@@ -34,6 +35,14 @@ def _models(chosen: Settings) -> "Sequence[Choice]":
     return choices(chosen)
 
 
+def own_knobs(model: str) -> Knobs | None:
+    """The knobs that a model of the catalogue brings; ``None`` for any other."""
+    from dllm_tui.families import catalogue
+
+    entry = catalogue.find(model)
+    return entry.family.defaults if entry else None
+
+
 def chat(chosen: Settings) -> None:
     """Run the app until the person leaves.
 
@@ -47,7 +56,12 @@ def chat(chosen: Settings) -> None:
     from dllm_tui.tui.base import run
 
     host = new_host(chosen, recorded=True)
-    session = Session(host, chosen, history=paths.traces_dir() if chosen.history else None)
+    session = Session(
+        host,
+        chosen,
+        history=paths.traces_dir() if chosen.history else None,
+        defaults=own_knobs(chosen.model),
+    )
     app = ChatApp(
         session, chosen, models=partial(_models, chosen), themes_dir=paths.themes_dir(), save=settings.save
     )

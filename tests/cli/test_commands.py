@@ -251,3 +251,11 @@ def test_doctor_says_what_is_wrong(places: Path, monkeypatch: pytest.MonkeyPatch
     assert "mine.toml: " in out
     assert "theme is 'pink'; it must be one of lagoon" in out
     assert re.search(r"tmux +yes", out)
+
+
+def test_the_knobs_of_a_catalogue_model_are_known_without_loading_it():
+    from dllm_tui.cli.chat import own_knobs
+    from dllm_tui.families import smol
+
+    assert own_knobs("smol") == smol.FAMILY.defaults
+    assert own_knobs("nobody/nothing") is None

@@ -439,3 +439,13 @@ def test_a_policy_brings_the_steps_that_suit_it_and_takes_them_along(session: Se
 def test_a_policy_from_the_settings_is_suited_too():
     assert Settings(knobs={"policy": "verify"}).turned(Knobs()).steps == 1
     assert Settings(knobs={"policy": "verify", "steps": 3}).turned(Knobs()).steps == 3
+
+
+def test_a_known_models_own_knobs_hold_before_it_is_ready():
+    own = Knobs(policy="streaming", steps=8)
+    host = FakeHost(model=None)
+    session = Session(host, Settings(knobs={"threshold": 0.5}), defaults=own)
+    assert session.knobs == own.replace(threshold=0.5)
+    session.turn(steps=4)
+    host.ready(MODEL, own)
+    assert session.knobs == own.replace(threshold=0.5, steps=4)
