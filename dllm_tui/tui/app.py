@@ -19,11 +19,10 @@ from dllm_tui.tui.choice import Choice, described
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
 from dllm_tui.tui.following import Following
 from dllm_tui.tui.lens import Lens
-from dllm_tui.tui.pen import Drawn
 from dllm_tui.tui.widgets.canvas import Canvas
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.inspector import Inspector
-from dllm_tui.tui.widgets.knob import KnobWidget, Turned
+from dllm_tui.tui.widgets.knob import KnobWidget, Turnable, Turned
 from dllm_tui.tui.widgets.knobs import Presets, Selector
 from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.timeline import TimelineRow
@@ -167,11 +166,15 @@ class ChatApp(Following, inherit_bindings=False):
         composer.prompt.replace_text("")
 
     def on_key(self, event: events.Key) -> None:
-        """What is typed while the conversation has the focus is meant for the prompt."""
+        """What is typed while the conversation or a knob has the focus is meant for the prompt.
+
+        A knob was often only clicked, so that no letter does anything else there.
+        """
         focused = self._chat.focused
-        takes_keys = isinstance(focused, Prompt) or (isinstance(focused, Drawn) and focused.footer)
+        scope = "knob" if isinstance(focused, Turnable) else "app"
+        takes_keys = isinstance(focused, Prompt | TimelineRow | Inspector)
         elsewhere = self.screen is not self._chat or takes_keys
-        bound = any(event.key in self.keymap[a.id] for a in ACTIONS.values() if a.scope == "app")
+        bound = any(event.key in self.keymap[a.id] for a in ACTIONS.values() if a.scope == scope)
         typing = not self._chat.composer.prompt.disabled
         if event.is_printable and typing and not bound and not elsewhere:
             event.prevent_default()

@@ -626,6 +626,29 @@ async def test_the_side_panel_follows_the_width_and_the_key():
         assert isinstance(app.focused, Turnable)
 
 
+async def test_what_is_typed_after_a_click_on_a_knob_reaches_the_prompt():
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.click("#knob-threshold", offset=(15, 0))
+        await pilot.press(*"yes ")
+        assert prompt(app).text == "yes "
+        assert app.focused is prompt(app)
+        slider(app, "threshold").focus()
+        await pilot.press("5")
+        assert slider(app, "threshold").typed == "5"
+        await pilot.press("minus")
+        assert prompt(app).text == "yes "
+
+
+async def test_a_panel_that_a_resize_hides_gives_the_focus_back():
+    app = make_app()
+    async with app.run_test(size=(120, 34)) as pilot:
+        await pilot.click("#knob-threshold", offset=(15, 0))
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: app.focused is prompt(app))
+        await until(pilot, lambda: "Tab knobs" in said(app.query_one("#footer")))
+
+
 @pytest.mark.parametrize("size", [(40, 10), (60, 14), (80, 24), (100, 30), (160, 45), (250, 80)])
 async def test_every_size_shows_prompt_and_conversation(size):
     app = make_app(FakeHost(["One two three."]))

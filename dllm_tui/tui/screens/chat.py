@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from dllm_tui.tui.actions import Keymap
@@ -166,3 +167,5 @@ class ChatScreen(Screen[None]):
             self.query_one("#too-small", Static).update(text)
         elif self.focused is None:  # what had the focus was hidden meanwhile
             self.call_after_refresh(self.composer.prompt.focus)
+        elif not all(node.display for node in self.focused.ancestors_with_self if isinstance(node, Widget)):
+            self.set_focus(self.composer.prompt)
