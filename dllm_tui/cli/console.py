@@ -17,9 +17,10 @@ Told: TypeAlias = Callable[[str, float | None], None]
 _HARMFUL = {
     **{code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)},
     0x7F: "\u2421",
-    **dict.fromkeys(range(0x80, 0xA0), "\ufffd"),
+    **dict.fromkeys((*range(0x80, 0xA0), 0x2028, 0x2029), "\ufffd"),
+    **dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd"),
 }
-"""Control characters, as the pictures that Unicode has of them."""
+"""Control characters as the pictures that Unicode has of them, and what turns the direction of text."""
 
 POLL_SECONDS = 0.05
 

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.segment import Segments
 from rich.text import Text
@@ -130,6 +131,10 @@ class BaseApp(App[None], inherit_bindings=False):
             self.refresh_css(animate=False)
             self.theme_changed()
 
+    def notify(self, message: str, **how: Any) -> None:
+        """Show a notice; what it quotes from files and people can't steer the terminal."""
+        super().notify(cells.clean(message), **how)
+
     # -- clipboard
 
     def copy_to_clipboard(self, text: str) -> None:
@@ -147,7 +152,7 @@ class BaseApp(App[None], inherit_bindings=False):
         self.crash = traceback.format_exc()
         self.bell()
         last = self.crash.strip().splitlines()[-1]
-        text = Text(f"dllm-chat met a fault of its own and had to stop: {last}")
+        text = Text(f"dllm-chat met a fault of its own and had to stop: {cells.clean(last)}")
         self._exit_renderables.append(Segments(self.console.render(text, self.console.options)))
         self._close_messages_no_wait()
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from dllm_tui.trace.chats import Chat
+from dllm_tui.tui.cells import printable
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One entry of a list."""
+    """One entry of a list. What is shown of it is made safe for the terminal; the value is kept as it is."""
 
     value: str
     title: str
@@ -18,6 +19,13 @@ class Choice:
     """Beside the title, fainter."""
     about: str = ""
     """On a line of its own, fainter."""
+
+    def __post_init__(self) -> None:
+        """Files and people give these texts."""
+        for name in ("title", "detail", "about"):
+            text = getattr(self, name)
+            if isinstance(text, str) and text:
+                object.__setattr__(self, name, printable(text))
 
 
 def described(chat: Chat, *, dot: str, now: float | None = None) -> str:

@@ -90,7 +90,10 @@ class Drawn(Widget):
         self.set_reactive(Drawn.pen, pen)
 
     def finish(self, strip: Strip) -> Strip:
-        """A line at the widget's width, on its background."""
+        """A line at the widget's width, on its background, without anything that could steer a terminal."""
+        if not strip.text.isprintable():
+            glyphs = self.pen.glyphs
+            strip = Strip(segment._replace(text=cells.printable(segment.text, glyphs)) for segment in strip)
         return strip.adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
 

@@ -9,6 +9,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from dllm_tui.tui.cells import clean
+
 
 class Confirm(ModalScreen[bool]):
     """Asks; Enter or ``y`` agrees, Escape or ``n`` doesn't."""
@@ -25,7 +27,7 @@ class Confirm(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """A box in the middle."""
         with Vertical(id="box"):
-            yield Static(Content(self._question), id="question")
+            yield Static(Content(clean(self._question)), id="question")
             yield Static(Content(f"Enter {self._yes}   Esc {self._no}"), id="keys")
 
     def action_answer(self, answer: bool) -> None:

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from dllm_tui.tui.actions import ACTIONS, Keymap, bindings
+from dllm_tui.tui.cells import clean
 from dllm_tui.tui.commands import CommandError, Completion, parse
 
 
@@ -170,7 +171,7 @@ class Above(Static):
         self.completions = ()
         self.display = bool(text)
         self.set_class(True, "-message")
-        self.update(Content(text))
+        self.update(Content(clean(text)))
 
     def offer(self, completions: Sequence[Completion]) -> None:
         """Show completions, or nothing where there are none."""

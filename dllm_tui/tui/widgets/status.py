@@ -5,6 +5,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from dllm_tui.ports import HostState
+from dllm_tui.tui.cells import printable
 from dllm_tui.tui.pen import Drawn, Pen
 
 BAR = 12
@@ -17,6 +18,8 @@ class StatusLine(Drawn):
 
     state: reactive[HostState] = reactive(HostState(phase="loading"))
     running: reactive[bool] = reactive(False)
+    instead: reactive[str] = reactive("")
+    """Said in place of what goes on, where nothing goes on now: a replay is paused."""
 
     def __init__(self, pen: Pen) -> None:
         super().__init__(pen, id="status")
@@ -35,13 +38,16 @@ class StatusLine(Drawn):
         pen, model, dot = self.pen, self.state.model, f" {self.pen.marks.dot} "
         parts = [Segment(" dllm-chat ", pen.lit), Segment("  ")]
         if model is None:
-            return [*parts, Segment(self.state.requested, pen.bold)]
+            return [*parts, Segment(printable(self.state.requested, pen.glyphs), pen.bold)]
         cache = {"none": "no cache"}.get(model.cache, f"{model.cache} cache")
         about = dot.join((model.title, f"{model.device} {DTYPES.get(model.dtype, model.dtype)}", cache))
-        return [*parts, Segment(model.id, pen.bold), Segment(" " + about, pen.muted)]
+        name, about = (printable(text, pen.glyphs) for text in (model.id, about))
+        return [*parts, Segment(name, pen.bold), Segment(" " + about, pen.muted)]
 
     def _doing(self) -> list[Segment]:
         state, pen = self.state, self.pen
+        if self.instead:
+            return [Segment(f"{self.instead} ", pen.muted)]
         if self.running:
             return [Segment(f"{pen.marks.busy} denoising ", pen.accent)]
         match state.phase:
