@@ -165,39 +165,19 @@ class Decoder:
             if self.reason is not None:
                 return
             step += 1
-            span = slice(block.start, block.end)
-            is_open = self.plan.reach(block.start, canvas.open[span].clone())
+            is_open = self.plan.reach(block.start, canvas.open[block.start : block.end].clone())
             if is_open.any() and not (is_open & reached).any():
                 # A block that is filled in parts begins anew with each of them.
                 reached, opened, begun = is_open, int(is_open.sum()), step - 1
             wanted = rule.wanted(is_open)
             cells = wanted.nonzero().flatten() + block.start
             masks = canvas.masks(block.start, block.end)
-            forward = self.plan.denoise(block.start, block.end, cells)
-            if self.model.family.knows_noise:
-                time, _ = sedd_times(step - begun - 1, self.knobs.steps, self.model.family.eps)
-                forward = replace(forward, condition=torch.tensor(noise_level(time)))
-            logits = self._run(forward, "denoise")
-            if self.knobs.policy == "credit":
-                logits = block.credit.fuse(logits, wanted)
+            logits = self._logits(cells, wanted, step - begun)
             while True:
                 knobs = reading(self.model.family, self.knobs, step - begun)
                 scores = self._read(logits, knobs, self.alternatives)
-                view = View(
-                    ids=canvas.ids[span].clone(),
-                    open=is_open,
-                    leading=self.plan.leading(block.start, is_open),
-                    token=_spread(scores.token, wanted),
-                    confidence=_spread(scores.confidence, wanted),
-                    entropy=_spread(scores.entropy, wanted),
-                    margin=_spread(scores.margin, wanted),
-                    lse=_spread(scores.lse, wanted),
-                    logits=logits,
-                    step=step - begun,
-                    opened=opened,
-                    knobs=self.knobs,
-                    family=self.model.family,
-                    draws=self.draws,
+                view = self._view(
+                    scores, logits, wanted=wanted, is_open=is_open, step=step - begun, opened=opened
                 )
                 rule.apply(canvas, block.start, view)
                 self.plan.hear(logits, knobs.temperature or 1.0)
@@ -324,6 +304,38 @@ class Decoder:
                 f"Policy verify needs an autoregressive stream; {self.model.family.title} has none.",
                 f"Choose one of {', '.join(self.model.family.policies)}.",
             )
+
+    def _logits(self, cells: Tensor, wanted: Tensor, step: int) -> Tensor:
+        """What the network says of the active block's ``cells``, the ``wanted`` ones (bool [T]) of it."""
+        family, block = self.model.family, self.block
+        forward = self.plan.denoise(block.start, block.end, cells)
+        if family.knows_noise:
+            time, _ = sedd_times(step - 1, self.knobs.steps, family.eps)
+            forward = replace(forward, condition=torch.tensor(noise_level(time)))
+        logits = self._run(forward, "denoise")
+        return block.credit.fuse(logits, wanted) if self.knobs.policy == "credit" else logits
+
+    def _view(
+        self, scores: Scores, logits: Tensor, *, wanted: Tensor, is_open: Tensor, step: int, opened: int
+    ) -> View:
+        """What the policy sees of the active block."""
+        block = self.block
+        return View(
+            ids=self.canvas.ids[block.start : block.end].clone(),
+            open=is_open,
+            leading=self.plan.leading(block.start, is_open),
+            token=_spread(scores.token, wanted),
+            confidence=_spread(scores.confidence, wanted),
+            entropy=_spread(scores.entropy, wanted),
+            margin=_spread(scores.margin, wanted),
+            lse=_spread(scores.lse, wanted),
+            logits=logits,
+            step=step,
+            opened=opened,
+            knobs=self.knobs,
+            family=self.model.family,
+            draws=self.draws,
+        )
 
     def _predict(self, forward: Forward, phase: Phase) -> Scores | None:
         """Run a forward that keeps something; its scores, if it predicts anything."""

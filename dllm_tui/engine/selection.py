@@ -111,7 +111,8 @@ def entropy_bounded(
 
     The largest is left out because committing one token alone costs nothing: the sum bounds how much
     the tokens that are committed together can depend on each other (EB sampler, arXiv 2505.24857). RND1
-    orders by the probability of the chosen token, DiffusionGemma by the entropy.
+    orders by the probability of the chosen token; DiffusionGemma, and SDAR's ``entropy_bounded`` (which can't
+    run in its own code), by the entropy.
 
     Args:
         entropy: float [T], nats.
@@ -122,22 +123,6 @@ def entropy_bounded(
     order = _order(-entropy if score is None else score, masked)
     ordered = entropy.masked_fill(~masked, torch.inf)[order]
     within = ordered.cumsum(0) - ordered.cummax(0).values <= bound
-    within[:1] = True
-    return masked & torch.empty_like(masked).scatter_(0, order, within)
-
-
-def entropy_budget(entropy: Tensor, masked: Tensor, budget: float) -> Tensor:
-    """The lowest entropies while their whole sum stays below the budget, and at least one.
-
-    SDAR's ``entropy_bounded`` as JetEngine decodes it; in SDAR's own code it can't run.
-
-    Args:
-        entropy: float [T], nats.
-        masked: bool [T].
-        budget: nats.
-    """
-    order = _order(-entropy, masked)
-    within = entropy.masked_fill(~masked, torch.inf)[order].cumsum(0) < budget
     within[:1] = True
     return masked & torch.empty_like(masked).scatter_(0, order, within)
 

@@ -56,7 +56,6 @@ def test_every_rule_commits_at_least_one_candidate_and_nothing_else(cells, value
         selection.factor(score, masked, value),
         selection.entropy_bounded(score, masked, value),
         selection.entropy_bounded(score, masked, value, score=-score),
-        selection.entropy_budget(score, masked, value),
         selection.best_of_runs(score, masked, value, value),
         selection.commit(selection.penalise_distance(score, masked, value), masked, value),
     ):
