@@ -107,6 +107,7 @@ class ReplayApp(Stage):
         where = f"{player.position:.1f} of {player.end:.1f} s"
         parts = ["replay", f"{marks.times}{player.speed:g}", where, state]
         self._chat.composer.prompt.border_title = Content(f" {marks.dot} ".join(parts))
+        self._chat.status.instead = "" if player.playing else state
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing can be asked or turned."""
@@ -124,6 +125,10 @@ class ReplayApp(Stage):
         self._chat.footer.items = tuple(Item(id_, self.key_for(id_), word) for id_, word in words.items())
 
     # -- actions
+
+    async def action_quit(self) -> None:
+        """Quit; nothing is lost."""
+        self._leave()
 
     def action_play(self) -> None:
         """Play, or pause."""

@@ -15,6 +15,7 @@ from dllm_tui.tui.actions import ACTIONS
 from dllm_tui.tui.replay import CONTROLS, ReplayApp
 from dllm_tui.tui.widgets.prompt import Prompt
 from tests.film import traces
+from tests.tui.app_helpers import said
 
 
 class Clock:
@@ -179,3 +180,16 @@ async def test_odd_sessions_play(tmp_path: Path, name: str):
                 clock.time += 1e6
                 app.tick()
             await pilot.pause()
+
+
+async def test_paused_in_the_middle_of_an_answer_nothing_is_being_written_and_quitting_asks_nothing(
+    tmp_path: Path,
+):
+    async with show(tmp_path) as it:
+        await it.press("right", "right", "right")
+        assert it.app.running
+        status = said(it.app.query_one("#status"))
+        assert "paused" in status and "denoising" not in status
+        await it.pilot.press("ctrl+q")
+        await it.pilot.pause()
+        assert it.app._exit

@@ -46,10 +46,9 @@ class StatusLine(Drawn):
 
     def _doing(self) -> list[Segment]:
         state, pen = self.state, self.pen
-        if self.instead:
-            return [Segment(f"{self.instead} ", pen.muted)]
-        if self.running:
-            return [Segment(f"{pen.marks.busy} denoising ", pen.accent)]
+        if self.running or self.instead:
+            busy = f"{pen.marks.busy} denoising "
+            return [Segment(f"{self.instead} ", pen.muted) if self.instead else Segment(busy, pen.accent)]
         match state.phase:
             case "ready":
                 return [Segment(f"{pen.marks.busy} ready ", pen.muted)]
