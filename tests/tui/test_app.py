@@ -528,6 +528,16 @@ async def test_presets_and_policy_by_keys():
         assert app.focused is prompt(app)
 
 
+async def test_a_long_question_is_shown_whole():
+    app = make_app()
+    async with app.run_test(size=(50, 24)) as pilot:
+        question = "Delete 'Tell me a short story about a lighthouse keeper'? It can't be brought back."
+        app.push_screen(Confirm(question, yes="delete"))
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.pause()
+        assert " ".join(said(app.screen.query_one("#question")).split()) == question
+
+
 async def test_presets_by_mouse():
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
