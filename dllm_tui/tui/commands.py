@@ -100,15 +100,21 @@ def unescaped(text: str) -> str:
     return text[1:] if text.startswith("//") else text
 
 
+def _find(typed: str) -> Command | None:
+    """The command of that name, or the only one whose usual name begins so."""
+    matching = [c for c in commands().values() if typed and c.name.startswith(typed) and not c.alias]
+    return commands().get(typed) or (matching[0] if len(matching) == 1 else None)
+
+
 def parse(text: str) -> Invocation:
-    """What a slash command asks for.
+    """What a slash command asks for. The beginning of a name will do where only one goes on so.
 
     Raises:
         CommandError: there is no such command, or its argument is not valid.
     """
     name, _, argument = text[1:].strip().partition(" ")
     argument = argument.strip()
-    command = commands().get(name.lower())
+    command = _find(name.lower())
     if command is None:
         near = difflib.get_close_matches(name.lower(), commands(), n=1)
         hint = f"did you mean /{near[0]}?" if near else "/help lists them"
@@ -151,12 +157,12 @@ def completions(text: str, extra: dict[str, Callable[[], list[str]]] | None = No
             )
             for command in matching
         ]
-    command = commands().get(name.lower())
+    command = _find(name.lower())
     if command is None:
         return []
     values = extra[command.name]() if extra and command.name in extra else command.values
     return [
-        Completion(f"/{name} {value}", value, POLICIES.get(value, "") if name == "policy" else "")
+        Completion(f"/{name} {value}", value, POLICIES.get(value, "") if command.name == "policy" else "")
         for value in values
         if value.startswith(argument.strip()) and value != argument.strip()
     ]

@@ -91,3 +91,11 @@ def test_completion_of_values():
     assert completions("/nothing x") == []
     assert completions("no command") == []
     assert completions("/steps\n4") == []
+
+
+def test_the_beginning_of_a_name_will_do_where_it_is_the_only_one():
+    assert parse("/thr 0.5").changes == (("threshold", 0.5),)
+    assert parse("/hel").command.action == "help"
+    with pytest.raises(CommandError, match="there is no /th;"):
+        parse("/th 0.5")
+    assert "/pol verify" in [completion.text for completion in completions("/pol ver")]
