@@ -1,6 +1,8 @@
 """What every app of this program shares: themes, plainness, the clipboard, and a readable end."""
 
+import asyncio
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Mapping
@@ -25,6 +27,8 @@ REMOTE_FPS = 15
 """Frames a second over SSH, unless a person asked for other than the default."""
 WATCH_SECONDS = 2.0
 """Between two looks at the user's theme files."""
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask for an end, or tell that the terminal is gone."""
 
 
 class BaseApp(App[None], inherit_bindings=False):
@@ -165,10 +169,11 @@ def run(app: BaseApp, log: Path) -> int:
         log: takes what native libraries write on descriptor 2 meanwhile, and the details of a fault.
 
     Returns:
-        The exit code: 0, or 1 where a fault ended it; then stderr says so, and where the details are.
+        The exit code: 0; 128 and its number where a signal ended it; or 1 where a fault did, then stderr
+        says so, and where the details are.
     """
     with guarded(log):
-        app.run(mouse=app.settings.mouse)
+        asyncio.run(_until_the_end(app))
         if app.crash:
             try:
                 with log.open("a", encoding="utf-8") as file:
@@ -177,3 +182,16 @@ def run(app: BaseApp, log: Path) -> int:
             except OSError:
                 print(app.crash, file=sys.stderr)
     return 1 if app.crash else app.return_code or 0
+
+
+async def _until_the_end(app: BaseApp) -> None:
+    """Run an app; a signal that asks for an end has it leave as people do, with the terminal as it was."""
+    loop = asyncio.get_running_loop()
+
+    def leave(number: int) -> None:
+        loop.remove_signal_handler(number)  # a second one ends even an app that hangs
+        app.exit(return_code=128 + number)
+
+    for number in ENDING:
+        loop.add_signal_handler(number, leave, number)
+    await app.run_async(mouse=app.settings.mouse)

@@ -38,6 +38,8 @@ def guarded(log: Path) -> Generator[None]:
         yield
     finally:
         sys.stderr, sys.__stderr__ = before  # pyright: ignore[reportAttributeAccessIssue]
-        drawn.flush()
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            drawn.flush()
         os.dup2(drawn.fileno(), 2)
-        drawn.close()
+        with contextlib.suppress(OSError):
+            drawn.close()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import time
 from pathlib import Path
@@ -161,3 +162,29 @@ def test_resizing_live(start):
         terminal.child.setwinsize(rows, columns)
         terminal.until(text)
     assert terminal.leave() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_terminal_as_it_was(start, number):
+    terminal = start()
+    terminal.until("ready")
+    terminal.child.send("hi\r")
+    terminal.until("denoising")
+    terminal.child.kill(number)
+    assert terminal.end() == 128 + number
+    after = terminal.bytes.split(b"\x1b[?1049l")
+    assert len(after) == 2
+    assert b"\x1b[?1000l" in terminal.bytes  # the mouse
+    assert b"\x1b[?25h" in terminal.bytes
+    assert b"Traceback" not in terminal.bytes
+
+
+def test_a_terminal_that_goes_away_ends_the_app(start, tmp_path: Path):
+    terminal = start()
+    terminal.until("ready")
+    terminal.child.ptyproc.fileobj.close()
+    end = time.monotonic() + 20
+    while terminal.child.isalive() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert terminal.child.exitstatus == 128 + signal.SIGHUP
+    assert "Traceback" not in (tmp_path / "log").read_text()
