@@ -302,6 +302,7 @@ class ChatApp(Following, inherit_bindings=False):
             knobs = self.session.turn(**changes)
         except KnobError as error:
             self._chat.composer.above.say(str(error))
+            self._show_knobs()
             return
         changed = [name for name in KNOBS if getattr(before, name) != getattr(knobs, name)]
         if self.running:

@@ -93,6 +93,18 @@ async def test_keys(name, pressed, value):
         assert app.slider.value == value
 
 
+async def test_keys_that_come_all_at_once_all_count():
+    app = Board("steps")
+    async with app.run_test(size=(60, 4)) as pilot:
+        for _ in range(4):
+            app.slider.post_message(events.Key("left", None))
+        app.slider.action_less()
+        app.slider.action_less()
+        assert app.slider.value == 4
+        await pilot.pause()
+        assert app.asked[-1] == app.slider.value
+
+
 async def test_escape_throws_a_typed_number_away():
     app = Board("steps")
     async with app.run_test(size=(60, 4)) as pilot:

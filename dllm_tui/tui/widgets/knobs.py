@@ -78,7 +78,8 @@ class Selector(KnobWidget):
     def turn(self, value: object) -> None:
         """Ask for a value."""
         if value != self.value:
-            self.post_message(Turned(self.knob, str(value)))
+            self.value = str(value)
+            self.post_message(Turned(self.knob, self.value))
 
     def step(self, by: int) -> None:
         """Go through the values."""
@@ -129,7 +130,8 @@ class Presets(Turnable):
         """Go through the presets."""
         names = list(PRESETS)
         index = names.index(self.current) + by if self.current in names else 0
-        self.post_message(self.Chosen(names[min(max(index, 0), len(names) - 1)]))
+        self.current = names[min(max(index, 0), len(names) - 1)]
+        self.post_message(self.Chosen(self.current))
 
     def on_click(self, event: events.Click) -> None:
         """Take the one under the mouse."""

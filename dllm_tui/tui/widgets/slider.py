@@ -62,6 +62,7 @@ class Slider(KnobWidget):
             return
         self.problem = ""
         if checked != self.value:
+            self.value = checked  # at once: the next key, that may be waiting already, goes on from here
             self.post_message(Turned(self.knob, checked))
 
     def step(self, by: int) -> None:
