@@ -23,7 +23,13 @@ def test_markdown():
 
 
 def test_plain():
-    assert text.plain(TURNS[1:], model="") == "You:\nHi\n\nthere\n\nModel:\n# Hello\n[31mred abc 👩‍🚀\n"
+    assert text.plain(TURNS[1:], {}, model="") == "You:\nHi\n\nthere\n\nModel:\n# Hello\n[31mred abc 👩‍🚀\n"
+
+
+def test_an_answer_that_was_stopped_says_so():
+    done = {0: Done(run=0, reason="cancelled", tokens=12, nfe=5, seconds=1.25)}
+    assert "*stopped · 12 tokens · " in text.markdown(TURNS, done, title="Hi", model="smol")
+    assert "smol (stopped):\n" in text.plain(TURNS, done, model="smol")
 
 
 @given(st.text())

@@ -122,7 +122,7 @@ async def test_the_headline_says_what_the_answer_took():
         pilot.app.talk.start_answer(run, "smol")
         pilot.app.talk.fold()
         await settle(pilot)
-        headline = "smol · 34 tokens · 12 forwards · 2.8 tok/fwd · 31 tok/s · length limit"
+        headline = "smol · length limit · 34 tokens · 12 forwards · 2.8 tok/fwd · 31 tok/s"
         assert headline in pilot.app.text()
 
 

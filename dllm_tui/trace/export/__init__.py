@@ -133,13 +133,13 @@ def write_text(archive: Archive, path: Path, *, force: bool = False) -> None:
         raise ExportError(f"{archive.path}: there is no conversation in it.")
     model = archive.header_at(len(archive)).model
     who = model.id if model else ""
+    ends = (archive.runs[turn.run][-1] for turn in turns if turn.run is not None)
+    done = {end.run: end for end in ends if isinstance(end, Done)}
     if format_of(path) == "md":
-        ends = (archive.runs[turn.run][-1] for turn in turns if turn.run is not None)
-        done = {end.run: end for end in ends if isinstance(end, Done)}
         title = next((chats.title(turn.text) for turn in turns if turn.role == "user"), "") or "Conversation"
         written = text.markdown(turns, done, title=title, model=who)
     else:
-        written = text.plain(turns, model=who)
+        written = text.plain(turns, done, model=who)
     with fresh(path, force=force) as temporary:
         temporary.write_text(written, encoding="utf-8", newline="\n")
 

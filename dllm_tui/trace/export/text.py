@@ -9,6 +9,15 @@ _DIRECTIONS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 """Characters that turn the direction of what follows: they can make a text look like another."""
 
 
+_ENDINGS = {
+    "cancelled": "stopped",
+    "length": "length limit",
+    "context": "context full",
+    "error": "failed",
+}
+"""Why an answer ended before its own end."""
+
+
 def markdown(turns: Sequence[Turn], done: Mapping[int, Done], *, title: str, model: str) -> str:
     """A conversation with a heading; below each answer what it took.
 
@@ -25,14 +34,20 @@ def markdown(turns: Sequence[Turn], done: Mapping[int, Done], *, title: str, mod
             text = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
         parts.append(f"**{_who(turn, model)}**\n\n{text}\n")
         end = done.get(turn.run) if turn.run is not None else None
-        if end is not None and end.nfe:
+        if end is not None and _figures(end):
             parts.append(f"*{_figures(end)}*\n")
     return "\n".join(parts)
 
 
-def plain(turns: Sequence[Turn], *, model: str) -> str:
-    """A conversation, each message under the name of who wrote it."""
-    return "\n\n".join(f"{_who(turn, model)}:\n{clean(turn.text).strip()}" for turn in turns) + "\n"
+def plain(turns: Sequence[Turn], done: Mapping[int, Done], *, model: str) -> str:
+    """A conversation, each message under the name of who wrote it; an answer that broke off says so."""
+    parts: list[str] = []
+    for turn in turns:
+        end = done.get(turn.run) if turn.run is not None else None
+        ending = _ENDINGS.get(end.reason) if end else None
+        head = f"{_who(turn, model)} ({ending})" if ending else _who(turn, model)
+        parts.append(f"{head}:\n{clean(turn.text).strip()}")
+    return "\n\n".join(parts) + "\n"
 
 
 def clean(text: str) -> str:
@@ -50,9 +65,8 @@ def _who(turn: Turn, model: str) -> str:
 
 
 def _figures(done: Done) -> str:
-    parts = [
-        f"{done.tokens} tokens",
-        f"{done.nfe} forwards",
-        f"{done.tokens / done.nfe:.1f} tokens per forward",
-    ]
-    return " · ".join([*parts, f"{done.seconds:.1f} s"] if done.seconds else parts)
+    parts = [_ENDINGS[done.reason]] if done.reason in _ENDINGS else []
+    if done.nfe:
+        per_forward = f"{done.tokens / done.nfe:.1f} tokens per forward"
+        parts += [f"{done.tokens} tokens", f"{done.nfe} forwards", per_forward]
+    return " · ".join([*parts, f"{done.seconds:.1f} s"] if done.nfe and done.seconds else parts)

@@ -50,14 +50,17 @@ class Answer:
 
 
 def figures(tokens: int, nfe: int, seconds: float, ending: str = "") -> list[str]:
-    """What an answer took, for its headline: each part says what it counts, and stands only once known."""
+    """What an answer took, for its headline: each part says what it counts, and stands only once known.
+
+    How it ended comes first: where the line is short, the numbers are cut.
+    """
     parts = [_count(tokens, "token"), _count(nfe, "forward")] if nfe else []
     if tokens and nfe:
         parts.append(f"{tokens / nfe:.1f} tok/fwd")
     if tokens and seconds > 0:
         rate = tokens / seconds
         parts.append(f"{rate:.0f} tok/s" if rate >= 10 else f"{rate:.1f} tok/s")
-    return [*parts, ending] if ending else parts
+    return [ending, *parts] if ending else parts
 
 
 def _count(number: int, word: str) -> str:
