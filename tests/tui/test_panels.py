@@ -80,6 +80,23 @@ async def test_meters_name_what_they_count():
         assert "┈" in text
 
 
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (40, "38 ms/fwd   tokens 128   masks 32"),
+        (30, "38 ms/fwd tokens 128 masks 32"),
+        (28, "38 ms/fwd   tokens 128"),
+        (12, "38 ms/fwd"),
+    ],
+)
+async def test_meters_never_part_a_number_from_its_name(width, line):
+    app = Board(Meters(PEN))
+    async with app.run_test(size=(width, 12)) as pilot:
+        app.widget.reading = Reading(tokens=128, masks=32, nfe=123, seconds=4.0, seconds_per_forward=0.038)
+        await pilot.pause()
+        assert said(app.widget).splitlines()[2] == line
+
+
 async def test_meters_without_a_run_show_no_numbers():
     app = Board(Meters(PEN))
     async with app.run_test(size=(40, 14)) as pilot:

@@ -103,31 +103,42 @@ class Meters(Drawn):
         block, nfe, tokens, masks = (str(count) if known else none for count in counts)
         return [
             self._line(
-                f"{reading.tokens_per_second:.1f}" if reading.seconds else none,
-                " tok/s     ",
-                f"{reading.tokens_per_forward:.2f}" if reading.nfe else none,
-                " tok/forward",
+                (f"{reading.tokens_per_second:.1f}" if reading.seconds else none, " tok/s"),
+                (f"{reading.tokens_per_forward:.2f}" if reading.nfe else none, " tok/forward"),
+                gap=5,
             ),
-            self._line("", "step ", step, "   block ", block, "   NFE ", nfe),
-            self._line(time, f" {unit}/fwd   tokens ", tokens, "   masks ", masks),
+            self._line(("", "step ", step), ("", "block ", block), ("", "NFE ", nfe)),
+            self._line((time, f" {unit}/fwd"), ("", "tokens ", tokens), ("", "masks ", masks)),
         ]
 
-    def _line(self, *parts: str) -> Strip:
-        """Values and labels by turns, a value first."""
-        value, label = (
-            self.pen.bold,
-            self.pen.muted,
-        )
-        return Strip(
-            [Segment(part, label if index % 2 else value) for index, part in enumerate(parts) if part]
-        )
+    def _line(self, *figures: tuple[str, ...], gap: int = 3) -> Strip:
+        """Figures beside each other, each of values and labels by turns, a value first.
+
+        Where they are too wide they move together, and then the last ones are left out whole.
+        """
+        width, sizes = self.size.width, [sum(map(cell_len, figure)) for figure in figures]
+        count = len(figures)
+        while count > 1 and sum(sizes[:count]) + count - 1 > width:
+            count -= 1
+        if count > 1:
+            gap = min(gap, (width - sum(sizes[:count])) // (count - 1))
+        segments: list[Segment] = []
+        for figure in figures[:count]:
+            if segments:
+                segments.append(Segment(" " * gap, self.pen.muted))
+            styles = (self.pen.bold, self.pen.muted, self.pen.bold)
+            segments += [Segment(part, style) for part, style in zip(figure, styles, strict=False) if part]
+        return Strip(segments)
 
     def _gains(self, reading: Reading, width: int, rows: int) -> list[Strip]:
         shown = reading.per_forward[-width:]
         style = self.pen.accent
         chart = bars(shown, max([*shown, 1]), rows, self.pen.marks.bars)
         peak = f"  at most {max(shown)}" if shown else ""
-        return [self._line("", "tokens per forward" + peak), *(Strip([Segment(row, style)]) for row in chart)]
+        return [
+            self._line(("", "tokens per forward" + peak)),
+            *(Strip([Segment(row, style)]) for row in chart),
+        ]
 
     def _confidence(self, reading: Reading, width: int, rows: int) -> list[Strip]:
         level = self.pen.turned
