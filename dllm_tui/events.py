@@ -16,8 +16,8 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
-MAX_CELLS = 1 << 20
-"""Longest canvas that is read from a file: a trace that claims more is broken or hostile."""
+MAX_CELLS = 1 << 16
+"""Longest canvas that is read from a file, twice the longest answer: more is broken or hostile."""
 
 Phase: TypeAlias = Literal["prefill", "denoise", "commit"]
 """The three kinds of forward; ``commit`` writes a finished block's keys and values."""
@@ -34,7 +34,10 @@ Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_CELLS)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 Probability: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1.0 + 1e-3)]
 """0 … 1, with room for the rounding of a softmax."""
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=366 * 86400.0)]
+"""A year at most: no run takes longer."""
+Moment: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, lt=253_402_300_800.0)]
+"""In seconds since 1970, UTC, before the year 10000."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +123,7 @@ class Turn(Event, frozen=True, kw_only=True, tag="turn"):
     run: Count | None = None
     """The run that produced this answer."""
     replaces: Count | None = None
-    at: Seconds | None = None
+    at: Moment | None = None
     """When it was said, in seconds since 1970, UTC; ``None`` where that isn't known."""
 
 
@@ -135,7 +138,7 @@ class RunStart(Event, frozen=True, kw_only=True, tag="run"):
     """The seed in force (a drawn one if the knob was unset)."""
     lane: str | None = None
     """Label, where several runs are shown beside each other."""
-    at: Seconds | None = None
+    at: Moment | None = None
     """When it began, in seconds since 1970, UTC; ``None`` where that isn't known."""
 
 

@@ -1,6 +1,7 @@
 """A trace made to steer the terminal: its escapes are shown, and never obeyed."""
 
 import re
+import time
 import unicodedata
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from dllm_tui.cli.console import fail
 from dllm_tui.errors import DllmError
-from dllm_tui.events import Error, Header, ModelInfo, Turn
+from dllm_tui.events import MAX_CELLS, Error, Header, ModelInfo, RunStart, Step, Turn
 from dllm_tui.trace import chats
 from dllm_tui.trace.archive import Archive
 from dllm_tui.trace.export import cast
@@ -72,3 +73,12 @@ def test_the_list_of_chats_has_none_of_it(path: Path):
 def test_errors_have_none_of_it(capsys):
     fail(DllmError(f"{EVIL} is no model", f"Try {EVIL}."))
     assert not harmful(capsys.readouterr().err.replace("\n", ""))
+
+
+async def test_the_longest_canvas_is_drawn_at_once(tmp_path: Path):
+    step = Step(phase="denoise", nfe=1, step=1, length=MAX_CELLS)
+    path = traces.write(tmp_path / "long.jsonl", [Header(), Turn(role="user", text="hi"), RunStart(), step])
+    began = time.monotonic()
+    async with theatre(path) as there:
+        assert (await there.frame(4)).text().count("\u2591") > 500
+    assert time.monotonic() - began < 20

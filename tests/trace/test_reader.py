@@ -105,7 +105,9 @@ def test_a_newer_schema_is_refused_whatever_else_it_holds(path: Path):
         (b'{"type":"commit","run":0,"block":0,"start":0,"end":3}', "run 0, which has not begun"),
         (b'{"type":"done","run":0,"reason":"stop"}', "run 0, which has not begun"),
         (b'{"type":"step","phase":"denoise","nfe":1,"length":1e400}', "out of range"),
-        (b'{"type":"step","phase":"denoise","nfe":1,"length":99999999}', "<= 1048576"),
+        (b'{"type":"step","phase":"denoise","nfe":1,"length":99999999}', "<= 65536"),
+        (b'{"type":"step","phase":"denoise","nfe":1,"length":3,"t":1e300}', "<= 31622400"),
+        (b'{"type":"turn","role":"user","text":"","at":1e300}', "< 253402300800"),
         (b'{"type":"pieces","pieces":{"1":"?"}}', "base64"),
     ],
 )
