@@ -1,6 +1,7 @@
 """The engine as a library: load a model, ask for logits, generate."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import index
 from pathlib import Path
 from typing import TypeAlias
 
@@ -141,16 +142,20 @@ class Engine:
             ``done``; the engine can be used further.
 
         Raises:
-            EngineError: the prompt is empty or too long, a given token is unknown or lies past
-                ``max_new_tokens``, or the knobs ask for what the family doesn't do.
+            EngineError: the prompt is empty, too long or not of token ids, a given token is unknown or lies
+                past ``max_new_tokens``, the knobs are none, or they ask for what the family doesn't do.
         """
+        if not isinstance(knobs, Knobs | LiveKnobs | None):  # pyright: ignore[reportUnnecessaryIsInstance] (untyped callers)
+            raise EngineError(
+                f"knobs is a {type(knobs).__name__}, not Knobs.", "Say engine.defaults.replace(steps=4)."
+            )
         live = knobs if isinstance(knobs, LiveKnobs) else LiveKnobs(knobs or self.defaults)
         if len(frame) > live.now.max_new_tokens:
             raise EngineError(
                 f"The frame has {len(frame)} cells, the longest answer {live.now.max_new_tokens}.",
                 "Raise max_new_tokens.",
             )
-        self._check_known(token for token in frame if token is not None)
+        given = [token if token is None else self._id(token) for token in frame]
         return Decoder(
             self.model,
             self._checked(prompt_ids, room=1),
@@ -158,12 +163,17 @@ class Engine:
             run=run,
             should_stop=should_stop,
             alternatives=alternatives,
-            frame=frame,
+            frame=given,
         ).events()
 
     def _checked(self, token_ids: Sequence[int], room: int) -> list[int]:
         """The ids as a list, if the model can take them and ``room`` more."""
-        ids = list(token_ids)
+        if isinstance(token_ids, str | bytes):
+            raise EngineError(
+                "The prompt is text, not token ids.",
+                "Encode it first: engine.tokenizer.encode_chat(messages).",
+            )
+        ids = [self._id(token) for token in token_ids]
         context = self.model.backbone.context_length
         if not ids:
             raise EngineError("The prompt is empty.", "Say something.")
@@ -172,11 +182,15 @@ class Engine:
                 f"The prompt has {len(ids)} tokens; {self.info.id} holds {context}, its answer included.",
                 "Begin a new chat, or shorten the prompt.",
             )
-        self._check_known(ids)
         return ids
 
-    def _check_known(self, ids: Iterable[int]) -> None:
+    def _id(self, token: int) -> int:
+        """The token as a plain integer (tensors and arrays have others), if the model knows it."""
         known = self.model.backbone.vocab_size
-        for token in ids:
-            if not 0 <= token < known:
-                raise EngineError(f"Token id {token} is unknown: {self.info.id} has ids 0 to {known - 1}.")
+        try:
+            number = -1 if isinstance(token, bool) else index(token)
+        except TypeError:
+            number = -1
+        if not 0 <= number < known:
+            raise EngineError(f"Token id {token!r} is unknown: {self.info.id} has ids 0 to {known - 1}.")
+        return number
