@@ -7,7 +7,7 @@ say only what differs; under a shipped name it takes that theme's place.
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from reprlib import repr as short
@@ -19,6 +19,8 @@ from dllm_tui.errors import DllmError
 
 DEFAULT = "lagoon"
 RAMP_STEPS = 8
+NAMED = 5
+"""Wrong colours of one file that are named."""
 MAX_BYTES = 64 * 1024
 """Longest theme file that is read: the shipped ones have about 1 KiB."""
 
@@ -151,7 +153,7 @@ def parse(text: str, *, name: str, where: str, bases: Mapping[str, Theme] | None
         bases: themes that ``base`` may name.
 
     Raises:
-        ThemeError: not TOML, an unknown or missing key, or a value that is not valid.
+        ThemeError: not TOML, unknown or missing keys, or values that are not valid; it names them all.
     """
     if not _NAME.fullmatch(name):
         raise ThemeError(
@@ -163,23 +165,12 @@ def parse(text: str, *, name: str, where: str, bases: Mapping[str, Theme] | None
         raise ThemeError(f"{where}: not valid TOML: {error}") from None
 
     start = _base(table.pop("base", None), where, bases or {})
-    for key in table:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, [*_KEYS, "base"], n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the keys are base, {', '.join(_KEYS)}"
-            raise ThemeError(f"{where}: there is no key {short(key)}; {hint}")
     values = {**start, **table}
     values.setdefault("title", name.replace("-", " ").capitalize())
     values.setdefault("ansi", False)
-    missing = [key for key in _KEYS if key not in values]
-    if missing:
-        raise ThemeError(f"{where}: {missing[0]} is missing; give it, or start from a theme with base = …")
-
-    _check_plain(values, where)
-    for key in _COLOURS:
-        _check_colour(values[key], key, where, ansi=values["ansi"])
-    for index, colour in enumerate(values["ramp"]):
-        _check_colour(colour, f"ramp[{index}]", where, ansi=values["ansi"])
+    problems = list(_problems(values))
+    if problems:
+        raise ThemeError(f"{where}: " + "\n  ".join(problems))
     return msgspec.convert({**values, "name": name}, Theme)
 
 
@@ -221,22 +212,41 @@ def _base(name: object, where: str, bases: Mapping[str, Theme]) -> dict[str, Any
     return {key: value for key, value in values.items() if key not in {"name", "title"}}
 
 
-def _check_plain(values: Mapping[str, Any], where: str) -> None:
-    title, ramp = values["title"], values["ramp"]
-    if not isinstance(title, str) or not 1 <= len(title) <= 40 or not title.isprintable():
-        raise ThemeError(f"{where}: title is {short(title)}; it must be one line of 1 to 40 characters")
+def _problems(values: Mapping[str, Any]) -> Iterator[str]:
+    """All that is wrong with a theme's values, and what would be right."""
+    for key in values:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, [*_KEYS, "base"], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the keys are base, {', '.join(_KEYS)}"
+            yield f"there is no key {short(key)}; {hint}"
+    missing = [key for key in _KEYS if key not in values]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        yield f"{', '.join(missing)} {verb} missing; give it, or start from a theme with base = …"
     for key in ("dark", "ansi"):
-        if not isinstance(values[key], bool):
-            raise ThemeError(f"{where}: {key} is {short(values[key])}; it must be true or false")
-    if not isinstance(ramp, list | tuple) or len(ramp) != RAMP_STEPS:
-        raise ThemeError(f"{where}: ramp must be a list of {RAMP_STEPS} colours, the least confident first")
-
-
-def _check_colour(value: object, key: str, where: str, *, ansi: bool) -> None:
-    if ansi and value not in ANSI_NAMES:
-        valid = f"with ansi = true it must be one of {', '.join(ANSI_NAMES)}"
-    elif not ansi and not (isinstance(value, str) and _HEX.fullmatch(value)):
-        valid = "it must be a colour like #5fb4f5 (or an ansi_… name, with ansi = true)"
+        if key in values and not isinstance(values[key], bool):
+            yield f"{key} is {short(values[key])}; it must be true or false"
+    title, ramp = values["title"], values.get("ramp", ())
+    if not isinstance(title, str) or not 1 <= len(title) <= 40 or not title.isprintable():
+        yield f"title is {short(title)}; it must be one line of 1 to 40 characters"
+    colours = {key: values[key] for key in _COLOURS if key in values}
+    if "ramp" in values and (not isinstance(ramp, list | tuple) or len(ramp) != RAMP_STEPS):
+        yield f"ramp must be a list of {RAMP_STEPS} colours, the least confident first"
     else:
-        return
-    raise ThemeError(f"{where}: {key} is {short(value)}; {valid}")
+        colours |= {f"ramp[{index}]": colour for index, colour in enumerate(ramp)}
+    ansi = values["ansi"] is True
+    wrong = [
+        f"{key} is {short(colour)}" for key, colour in colours.items() if not _is_colour(colour, ansi=ansi)
+    ]
+    if wrong:
+        valid = (
+            f"with ansi = true it must be one of {', '.join(ANSI_NAMES)}"
+            if ansi
+            else "it must be a colour like #5fb4f5 (or an ansi_… name, with ansi = true)"
+        )
+        more = f" and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+        yield f"{', '.join(wrong[:NAMED])}{more}; {valid}"
+
+
+def _is_colour(value: object, *, ansi: bool) -> bool:
+    return value in ANSI_NAMES if ansi else isinstance(value, str) and _HEX.fullmatch(value) is not None

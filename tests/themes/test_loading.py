@@ -123,3 +123,10 @@ def test_snapshots_tell_which_files_changed(tmp_path: Path):
     after = theming.snapshot(tmp_path)
     assert theming.changed(before, after) == tuple(sorted((edited, added, removed)))
     assert theming.changed(after, theming.snapshot(tmp_path)) == ()
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    with pytest.raises(ThemeError) as caught:
+        parse('base = "lagoon"\naccent = "blu"\nmask = 3\ndark = 1\nglow = 2')
+    for part in ("accent is 'blu'", "mask is 3", "dark is 1; it must be true or false", "no key 'glow'"):
+        assert part in str(caught.value)
