@@ -312,10 +312,13 @@ _KEY_NAMES = {
 }
 
 
-def key_text(keys: Iterable[str]) -> str:
+def key_text(keys: Iterable[str], *, ascii_only: bool = False) -> str:
     """The first of an action's keys as people read it, e.g. ``Ctrl+P``; empty where it has none."""
     *modifiers, key = next(iter(keys), "").split("+")
-    name = _KEY_NAMES.get(key) or format_key(key)
+    name = _KEY_NAMES.get(key) or (key.capitalize() if ascii_only and key in _ARROWS else format_key(key))
     if modifiers or re.fullmatch(r"f\d+", name):
-        name = name.upper() if len(name) <= 3 else name.capitalize()
+        name = name.upper() if len(name) <= 3 and key not in _ARROWS else name.capitalize()
     return "+".join([*(modifier.capitalize() for modifier in modifiers), name])
+
+
+_ARROWS = {"left", "right", "up", "down"}

@@ -499,7 +499,13 @@ class ChatApp(Following, inherit_bindings=False):
         model = self.session.host.state.model
         knob = focused.knob if isinstance(focused, KnobWidget) else None
         self.push_screen(
-            Help(self.keymap, self.situation, knob=knob, fixed=model.fixed_knobs if model else None)
+            Help(
+                self.keymap,
+                self.situation,
+                knob=knob,
+                fixed=model.fixed_knobs if model else None,
+                plain=self.plain,
+            )
         )
 
     def action_interrupt(self) -> None:

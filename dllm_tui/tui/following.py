@@ -262,7 +262,7 @@ class Following(BaseApp, inherit_bindings=False):
 
     def key_for(self, action: str) -> str:
         """The key of an action as people read it; empty where it has none."""
-        return key_text(self.keymap[action])
+        return key_text(self.keymap[action], ascii_only=self.plain)
 
     def _refresh_footer(self) -> None:
         focused = self._chat.focused

@@ -5,12 +5,14 @@ import sys
 import threading
 from pathlib import Path
 
+from dllm_tui.settings import Settings
 from dllm_tui.tui.base import run
 from tests.fakes import FakeHost
 from tests.tui.app_helpers import make_app
 
 if __name__ == "__main__":
-    app = make_app(FakeHost(pace=0.02), environment=dict(os.environ))
+    settings = Settings(plain="plain" in sys.argv)
+    app = make_app(FakeHost(pace=0.02), settings=settings, environment=dict(os.environ))
     if "noise" in sys.argv:
         threading.Timer(1.0, os.write, (2, b"native noise\n")).start()
     if "fault" in sys.argv:

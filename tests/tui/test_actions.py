@@ -81,5 +81,10 @@ def test_keys_as_people_read_them(key, text):
     assert key_text([key]) == text
 
 
+def test_arrows_have_names_where_there_is_ascii_alone():
+    assert key_text(["alt+up"], ascii_only=True) == "Alt+Up"
+    assert key_text(["left"], ascii_only=True) == "Left"
+
+
 def test_no_key_is_no_text():
     assert key_text(()) == ""

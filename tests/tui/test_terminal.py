@@ -153,6 +153,28 @@ def test_without_colours_none_are_sent(start):
     assert not [code for code in colours if re.search(rb"[\[;](3[0-8]|4[0-8]|9\d|10\d)[;m]", code)]
 
 
+def test_plain_is_ascii_alone(start):
+    terminal = start("plain")
+    terminal.until("ready")
+    for keys, text in (("hi\r", "denoising"), ("", "every star above it"), ("/", "/steps N"), ("\x1b", "")):
+        terminal.child.send(keys)
+        terminal.until(text)
+        terminal.read(0.3)
+        assert terminal.text.isascii(), terminal.text
+    terminal.until("ready")
+    terminal.child.send("\x7f\x10")
+    terminal.until("type to filter")
+    assert terminal.text.isascii(), terminal.text
+    terminal.child.send("\x1b")
+    terminal.read(0.5)
+    terminal.child.send("\x1bOP")
+    terminal.until("help")
+    assert terminal.text.isascii(), terminal.text
+    terminal.child.send("\x1b")
+    terminal.read(0.5)
+    assert terminal.leave() == 0
+
+
 def test_resizing_live(start):
     terminal = start()
     terminal.until("ready")

@@ -163,7 +163,8 @@ class ChatScreen(Screen[None]):
         small = width < SMALLEST[0] or height < SMALLEST[1]
         self.set_class(small, "-too-small")
         if small:
-            text = f"{width}×{height} is too small.\nMake the terminal at least {SMALLEST[0]}×{SMALLEST[1]}."
+            by = self.panel.pen.marks.times
+            text = f"{width}{by}{height} is too small.\nMake the terminal at least {SMALLEST[0]}{by}{SMALLEST[1]}."
             self.query_one("#too-small", Static).update(text)
         elif self.focused is None:  # what had the focus was hidden meanwhile
             self.call_after_refresh(self.composer.prompt.focus)

@@ -40,6 +40,7 @@ class Help(ModalScreen[None]):
         now: decides what can be done.
         knob: explained first, where the focus was on one.
         fixed: knobs that the model doesn't have, with the reason.
+        plain: ASCII alone.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,f1,q,enter", "dismiss", "Close", show=False)]
@@ -51,8 +52,10 @@ class Help(ModalScreen[None]):
         *,
         knob: Knob | None = None,
         fixed: Mapping[str, str] | None = None,
+        plain: bool = False,
     ) -> None:
         super().__init__()
+        self._plain = plain
         self._keymap, self._now, self._knob, self._fixed = keymap, now, knob, fixed or {}
 
     def compose(self) -> ComposeResult:
@@ -92,7 +95,7 @@ class Help(ModalScreen[None]):
 
     def _row(self, id_: str) -> Row | None:
         action = ACTIONS[id_]
-        keys = "  ".join(key_text([key]) for key in self._keymap[id_][:2])
+        keys = "  ".join(key_text([key], ascii_only=self._plain) for key in self._keymap[id_][:2])
         command = f"/{action.slash[0]}" if action.slash else ""
         if not keys and not command:
             return None
