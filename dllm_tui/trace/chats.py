@@ -184,8 +184,10 @@ def _interrupted(turns: list[Turn], events: list[AnyEvent]) -> tuple[AnyEvent, .
     return Turn(role="assistant", text=text, run=last.run), done
 
 
-_OUTLINE = re.compile(rb'\n(\{"type":"(?:header|turn)",[^\n]*)(?=\n)')
-"""Lines of headers and turns, as :func:`dllm_tui.events.encode` writes them."""
+_OUTLINE = re.compile(
+    rb'\n([ \t\r]*+\{[ \t]*+(?:"type"[ \t]*+:[ \t]*+"(?:header|turn)"|(?!"type"))[^\n]*)(?=\n)'
+)
+"""Lines of headers and turns, and those whose first key doesn't tell what they are (we write it first)."""
 
 
 def _glance(path: Path) -> Chat:
@@ -213,7 +215,7 @@ def _glance(path: Path) -> Chat:
 
 
 def _outline(file: BinaryIO) -> Iterator[AnyEvent]:
-    """Headers and turns; raises ``ValueError`` at a line that is broken or too long."""
+    """Headers, turns and perhaps others; raises ``ValueError`` at a line that is broken or too long."""
     rest = b"\n"
     while chunk := file.read(_CHUNK):
         data = rest + chunk

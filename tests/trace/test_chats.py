@@ -1,5 +1,6 @@
 """Chats on disk: a list that nothing breaks, and the conversation as it was."""
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -33,6 +34,25 @@ def test_the_list_tells_what_each_is(tmp_path: Path):
     assert (new.title, new.turns, new.model, new.problem) == ("Hi", 1, "", "")
     assert (old.title, old.turns, old.model) == ("Tell me something [bold]nice[/] [31m שלום 😀", 4, "other")
     assert (old.used, old.path) == (1000, tmp_path / "old.jsonl")
+
+
+@pytest.mark.parametrize(
+    "style", [{}, {"separators": (" , ", "\t:\t")}, {"sort_keys": True}, {"separators": (",", ":")}]
+)
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\n  "])
+def test_other_programs_may_write_json_in_their_own_way(tmp_path: Path, style, newline: bytes):
+    kept = [json.dumps(json.loads(encode(event)), **style).encode() for event in sample.session()]
+    path = tmp_path / "theirs.jsonl"
+    path.write_bytes(newline.join(kept) + b"\n")
+    keep(tmp_path / "ours.jsonl", sample.session())
+    assert chats.load(path).turns == chats.load(tmp_path / "ours.jsonl").turns
+    theirs, ours = chats.listing(tmp_path)
+    assert (theirs.title, theirs.turns, theirs.model, theirs.problem) == (
+        ours.title,
+        ours.turns,
+        ours.model,
+        "",
+    )
 
 
 def test_broken_files_are_listed_as_such(tmp_path: Path):
