@@ -322,7 +322,7 @@ def pull(name: str) -> None:
         if entry and machine.missing(entry):
             note(_fit(entry, machine))
         with progress() as told, _left_at_once():
-            path = Repository(name).fetch(told)
+            path = Repository.named(name).fetch(told, newest=True)
     print(path)
 
 
@@ -386,7 +386,7 @@ def _family(name: str) -> Family:
     else:
         from dllm_tui.engine.hub import Repository
 
-        folder = Repository(name).config()
+        folder = Repository.named(name).config()
     config = Config(_fields(folder))
     return layout_for(config, name).settled(config)
 

@@ -39,6 +39,12 @@ class Repository:
     token: str | None = None
     offline: bool = False
 
+    @classmethod
+    def named(cls, name: str, token: str | None = None, *, offline: bool = False) -> "Repository":
+        """The repository of ``organisation/name``, or ``organisation/name@revision``."""
+        repository, _, revision = name.partition("@")
+        return cls(repository, revision or None, token, offline)
+
     def config(self) -> Path:
         """The directory with the repository's ``config.json`` alone, to judge by before the rest is fetched.
 
@@ -61,8 +67,8 @@ class Repository:
 
         Args:
             progress: is told how far it is; may raise, to stop.
-            newest: look for a newer state of the repository too; otherwise what is complete on this machine
-                is taken as it is, without a look at the network.
+            newest: look for a newer state of the repository, if the hub answers; otherwise what is complete
+                on this machine is taken as it is, without a look at the network.
 
         Raises:
             StoreError: a file can't be fetched, or the disk can't hold them all.
@@ -84,14 +90,14 @@ class Repository:
 
         Args:
             download: gets revision, token and whether to stay on this machine; gives a path.
-            newest: go to the hub first.
+            newest: go to the hub first, if it answers.
 
         Raises:
             StoreError: the download failed.
         """
         how: dict[str, Any] = {"revision": self.revision, "token": self.token}
         with self._explained():
-            if not newest or self.offline:
+            if not (newest and not self.offline and _reachable()):
                 try:
                     return Path(download(**how, local_files_only=True))
                 except errors.LocalEntryNotFoundError:
@@ -160,6 +166,15 @@ def _reach() -> None:
         get_session().head(constants.ENDPOINT, timeout=REACH_SECONDS)
     except (OSError, errors.HTTPError) as error:
         raise errors.LocalEntryNotFoundError(str(error)) from error
+
+
+def _reachable() -> bool:
+    """Whether the hub answers."""
+    try:
+        _reach()
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
+        return False
+    return True
 
 
 def _checked(snapshot: str) -> str:

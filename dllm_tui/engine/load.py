@@ -48,7 +48,6 @@ def load_checkpoint(
     dtype: torch.dtype,
     progress: Progress | None = None,
     *,
-    revision: str | None = None,
     token: str | None = None,
     offline: bool = False,
     family: str | None = None,
@@ -58,11 +57,11 @@ def load_checkpoint(
     """Load a model.
 
     Args:
-        source: a directory, a GGUF file, or a hub id; a path that exists is taken before a hub id.
+        source: a directory, a GGUF file, or a hub id, perhaps with ``@revision`` behind it; a path that
+            exists is taken before a hub id.
         device: where the model goes.
         dtype: of weights and arithmetic.
         progress: is told how far it is; may raise, to stop.
-        revision: branch, tag or commit of a hub id.
         token: for private and gated models; the ``hf`` command's own by default.
         offline: take from the hub's cache on this machine only.
         family: the family's name, where neither config nor name tell it.
@@ -81,7 +80,7 @@ def load_checkpoint(
         return load_gguf(path, device, dtype, progress)
     repository = None
     if not path.exists():
-        repository = Repository(str(source), revision, token, offline)
+        repository = Repository.named(str(source), token, offline=offline)
         # An unknown family is refused before the weights are fetched.
         judged = Directory(repository.config())
         layout_for(judged.config, repository.id, family).network(judged.config)

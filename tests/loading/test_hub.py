@@ -39,10 +39,10 @@ import json, sys
 from dllm_tui.engine.hub import Repository
 from dllm_tui.errors import DllmError
 
-repository = Repository(sys.argv[1], **json.loads(sys.argv[2]))
+repository = Repository.named(sys.argv[1], **json.loads(sys.argv[2]))
 try:
     repository.config()
-    print(json.dumps({"path": str(repository.fetch())}))
+    print(json.dumps({"path": str(repository.fetch(newest=len(sys.argv) > 3))}))
 except DllmError as error:
     print(json.dumps({"error": error.message, "hint": error.hint}))
 assert "torch" not in sys.modules
@@ -59,7 +59,9 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def run(script: str, home: Path, hub: Hub | None, name: str = "org/model", **options: Any) -> dict[str, Any]:
+def run(
+    script: str, home: Path, hub: Hub | None, name: str = "org/model", *more: str, **options: Any
+) -> dict[str, Any]:
     environment = {
         **os.environ,
         "HF_HOME": str(home),
@@ -67,7 +69,7 @@ def run(script: str, home: Path, hub: Hub | None, name: str = "org/model", **opt
         "HF_ENDPOINT": hub.url if hub else "http://127.0.0.1:9",
     }
     result = subprocess.run(
-        [sys.executable, "-c", script, name, json.dumps(options)],
+        [sys.executable, "-c", script, name, json.dumps(options), *more],
         capture_output=True,
         text=True,
         check=False,
@@ -114,6 +116,18 @@ def test_resume(repository: Path, tmp_path: Path) -> None:
     assert first not in again
 
 
+def test_newer_states_are_looked_for_when_asked(repository: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serving(repository) as hub:
+        first = run(FETCH, home, hub)
+        hub.asked.clear()
+        assert run(FETCH, home, hub) == first
+        assert not [path for _, path in hub.asked if "org/model" in path]
+        assert run(FETCH, home, hub, "org/model", "newest") == first
+        assert [path for _, path in hub.asked if "org/model" in path]
+    assert run(FETCH, home, None, "org/model", "newest") == first  # no network: what is there will do
+
+
 def test_unknown_family_is_refused_before_its_weights_are_fetched(repository: Path, tmp_path: Path) -> None:
     edit_json(repository / "config.json", architectures=["LlamaForCausalLM"])
     with serving(repository) as hub:
@@ -126,7 +140,7 @@ def test_what_the_hub_says_no_to(repository: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     with serving(repository) as hub:
         assert "no model 'org/other'" in run(FETCH, home, hub, "org/other")["error"]
-        assert "no revision 'nope'" in run(FETCH, home, hub, revision="nope")["error"]
+        assert "no revision 'nope'" in run(FETCH, home, hub, "org/model@nope")["error"]
         hub.gated = True
         gated = run(FETCH, home, hub)
         assert "accepted its licence" in gated["error"]
