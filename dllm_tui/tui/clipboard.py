@@ -38,23 +38,25 @@ def osc52(text: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def desktop(text: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Put a text on the desktop's clipboard by the first tool that is there; whether one took it."""
-    if environment.get("SSH_TTY") or environment.get("SSH_CONNECTION"):
-        return False  # it would be the clipboard of the far machine
-    for tool in TOOLS:
-        if tool[0] in {"xclip", "xsel"} and not environment.get("DISPLAY"):
-            continue
-        if tool[0] == "wl-copy" and not environment.get("WAYLAND_DISPLAY"):
-            continue
-        if shutil.which(tool[0]):
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                subprocess.run(
-                    tool,
-                    input=text.encode(),
-                    check=True,
-                    timeout=2,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-                return True
+    """Put a text on the desktop's clipboard by the first of :func:`tools` that takes it; whether one did."""
+    for tool in tools(environment):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                tool,
+                input=text.encode(),
+                check=True,
+                timeout=2,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            return True
     return False
+
+
+def tools(environment: Mapping[str, str] = os.environ) -> list[tuple[str, ...]]:
+    """The programs here that can reach the person's clipboard."""
+    if environment.get("SSH_TTY") or environment.get("SSH_CONNECTION"):
+        return []  # it would be the clipboard of the far machine
+    needs = {"xclip": "DISPLAY", "xsel": "DISPLAY", "wl-copy": "WAYLAND_DISPLAY"}
+    usable = (tool for tool in TOOLS if tool[0] not in needs or environment.get(needs[tool[0]]))
+    return [tool for tool in usable if shutil.which(tool[0])]
