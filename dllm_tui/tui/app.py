@@ -14,6 +14,7 @@ from dllm_tui.errors import DllmError
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, KnobError
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
+from dllm_tui.tui import clipboard
 from dllm_tui.tui.actions import ACTIONS, bindings
 from dllm_tui.tui.choice import Choice, described
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
@@ -282,8 +283,20 @@ class ChatApp(Following, inherit_bindings=False):
         """Copy the last answer."""
         answers = [turn.text for turn in self.session.turns if turn.role == "assistant"]
         if answers:
-            self.copy_to_clipboard(answers[-1])
-            self.notify("Copied the last answer.", timeout=2)
+            self._copy(answers[-1], "Copied the last answer.")
+
+    def _copy(self, text: str, said: str) -> None:
+        self.copy_to_clipboard(text)
+        if self._environment.get("TMUX") and not clipboard.tools(self._environment):
+            said = "Sent to the terminal's clipboard (in tmux: set -g set-clipboard on)."
+        self._tell(said)
+
+    def _tell(self, text: str, seconds: float = 3.0) -> None:
+        """Say something in passing."""
+        if self.screen is self._chat:
+            self._chat.composer.above.tell(text, seconds)
+        else:
+            self.notify(text, timeout=seconds)
 
     # -- actions: knobs
 
@@ -448,6 +461,8 @@ class ChatApp(Following, inherit_bindings=False):
 
     def take_theme(self, name: str) -> str:
         """Use a theme by name; what is wrong, if anything."""
+        if name not in self.themes.themes:  # its file may be new
+            self.load_themes()
         if name not in self.themes.themes:
             return self.no_theme(name)
         self._theme_chosen(name)
@@ -514,8 +529,7 @@ class ChatApp(Following, inherit_bindings=False):
         selected = self.screen.get_selected_text() or (prompt.selected_text if prompt.has_focus else "")
         now = time.monotonic()
         if selected:
-            self.copy_to_clipboard(selected)
-            self.notify("Copied.", timeout=2)
+            self._copy(selected, "Copied.")
         elif now - self._interrupted < TWICE:
             self._leave()
         else:
@@ -525,7 +539,7 @@ class ChatApp(Following, inherit_bindings=False):
             elif prompt.text:
                 prompt.replace_text("")
             else:
-                self.notify("Ctrl+C again quits.", timeout=TWICE)
+                self._tell("Ctrl+C again quits.", TWICE)
 
     async def action_quit(self) -> None:
         """Quit; asks first where an answer is being written."""
@@ -547,8 +561,7 @@ class ChatApp(Following, inherit_bindings=False):
 
     @on(Conversation.LinkClicked)
     def _link(self, event: Conversation.LinkClicked) -> None:
-        self.copy_to_clipboard(event.href)
-        self.notify("Copied the link; nothing was opened.", timeout=3)
+        self._copy(event.href, "Copied the link; nothing was opened.")
 
 
 def last_of(roles: Sequence[str], role: str) -> int:

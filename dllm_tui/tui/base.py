@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class BaseApp(App[None], inherit_bindings=False):
         if self.plain or not self.settings.animation:
             self.animation_level = "none"
         self.set_class(self.plain, "-plain")
-        if self._themes_dir is not None and self._themes_dir.is_dir():
+        if self._themes_dir is not None:
             self.set_interval(WATCH_SECONDS, self._watch_themes)
 
     @property
@@ -129,11 +129,15 @@ class BaseApp(App[None], inherit_bindings=False):
             return
         self._themes_seen = seen
         self.load_themes()
-        for problem in self.themes.problems:
-            self.notify(problem, severity="warning", markup=False)
+        self.themes_broken(self.themes.problems)
         if self.theme in self.themes.themes:
             self.refresh_css(animate=False)
             self.theme_changed()
+
+    def themes_broken(self, problems: Sequence[str]) -> None:
+        """Say what is wrong with theme files that have changed."""
+        if problems:
+            self.notify("\n".join(problems), severity="warning", markup=False)
 
     def notify(self, message: str, **how: Any) -> None:
         """Show a notice; what it quotes from files and people can't steer the terminal."""

@@ -67,6 +67,8 @@ class Following(BaseApp, inherit_bindings=False):
         self._scrubbing = Scrubbing(self._chat)
         self._inspecting = Inspecting(self._chat, self._scrubbing)
         self._poll_timer: Timer | None = None
+        self._broken: set[str] = set()
+        """What is wrong with theme files, as far as it was said."""
 
     def complete(self, text: str) -> Sequence[Completion]:
         """How what is typed may go on."""
@@ -87,10 +89,11 @@ class Following(BaseApp, inherit_bindings=False):
         self._poll_timer = self.set_interval(1 / self.fps, self._poll)
         self._show_session()
         self._poll()
-        for problem in (*self._keymap_problems, *self.themes.problems):
+        for problem in self._keymap_problems:
             self._note(problem)
-        if self.settings.theme not in self.themes.themes:
-            self._note(self.no_theme(self.settings.theme))
+        unknown = self.settings.theme not in self.themes.themes
+        missing = (self.no_theme(self.settings.theme),) if unknown else ()
+        self.themes_broken(tuple(dict.fromkeys((*self.themes.problems, *missing))))
 
     # -- the poll
 
@@ -228,8 +231,18 @@ class Following(BaseApp, inherit_bindings=False):
         """Draw the canvases anew."""
         self._chat.draw_with(self.palette(), self.pen())
 
+    def themes_broken(self, problems: Sequence[str]) -> None:
+        """Say it where it stays, once."""
+        for problem in problems:
+            if problem not in self._broken:
+                self._note(problem)
+        self._broken = set(problems)
+
     def no_theme(self, name: str) -> str:
-        """What to say of a theme that isn't there."""
+        """What to say of a theme that isn't there, or is broken."""
+        broken = [problem for problem in self.themes.problems if f"{name}.toml:" in problem]
+        if broken:
+            return broken[0]
         return f"there is no theme {name!r}; there are {', '.join(self.themes.themes)}"
 
     # -- what is possible

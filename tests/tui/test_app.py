@@ -607,6 +607,33 @@ async def test_themes_of_the_users_own_are_read_again(tmp_path: Path, monkeypatc
         await until(pilot, lambda: app.current_theme.accent == "#00ff00")
 
 
+async def test_a_theme_that_is_saved_broken_is_said_and_a_new_one_can_be_named(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("dllm_tui.tui.base.WATCH_SECONDS", 0.05)
+    app = make_app(themes_dir=tmp_path / "themes")
+    async with app.run_test(size=SIZE) as pilot:
+        (tmp_path / "themes").mkdir()
+        path = tmp_path / "themes" / "mine.toml"
+        path.write_text('base = "lagoon"\naccent = "blu"\ndark = 1')
+        await until(pilot, lambda: "accent is 'blu'" in written(app))
+        assert "dark is 1" in written(app)
+        path.write_text('base = "lagoon"')
+        assert app.take_theme("mine") == ""
+        assert app.theme == "mine"
+
+
+async def test_copying_says_what_tmux_may_need(monkeypatch):
+    monkeypatch.setattr("dllm_tui.tui.clipboard.TOOLS", ())
+    app = make_app(FakeHost(["One."]), environment={"TERM": "tmux-256color", "TMUX": "/tmp/x,1,0"})
+    async with app.run_test(size=SIZE) as pilot:
+        await ask(pilot, app, "a")
+        await answered(pilot, app)
+        app.action_copy()
+        assert "set-clipboard on" in hover(app)
+        app._environment = {}
+        app.action_copy()
+        assert hover(app) == "Copied the last answer."
+
+
 async def test_an_unknown_theme_is_said():
     app = make_app(settings=Settings(theme="mauve"))
     async with app.run_test(size=SIZE) as pilot:

@@ -164,18 +164,32 @@ class Above(Static):
         self.chosen = 0
         self.moved = False
         """Whether the choice was made on purpose."""
+        self._told = 0
+        self._passing = 0
+        """Number of the message that goes by itself, while it is shown."""
         self.display = False
 
     def say(self, text: str) -> None:
         """Show a message in place of completions."""
         self.completions = ()
+        self._passing = 0
         self.display = bool(text)
         self.set_class(True, "-message")
+        self.set_class(False, "-calm")
         self.update(Content(clean(text)))
+
+    def tell(self, text: str, seconds: float) -> None:
+        """Show a message of no fault, which goes by itself."""
+        self.say(text)
+        self.set_class(True, "-calm")
+        self._told += 1
+        self._passing = told = self._told
+        self.set_timer(seconds, lambda: self.offer(()) if self._passing == told else None)
 
     def offer(self, completions: Sequence[Completion]) -> None:
         """Show completions, or nothing where there are none."""
         self.completions, self.chosen, self.moved = completions, 0, False
+        self._passing = 0
         self.display = bool(completions)
         self.set_class(False, "-message")
         self._draw()
