@@ -126,6 +126,22 @@ class Session:
             self._live.turn(**self._settings.turned(self._defaults).to_dict() | turned)
         return self._live.now
 
+    @property
+    def passed_over(self) -> list[str]:
+        """What a person set and the model that is ready doesn't have, a sentence each."""
+        model, asked = self.host.state.model, self._settings.knobs
+        if model is None:
+            return []
+        said = [
+            f"{model.id} doesn't have the knob {name}: {model.fixed_knobs[name]}"
+            for name in asked
+            if name in model.fixed_knobs
+        ]
+        policy = asked.get("policy")
+        if policy is not None and model.policies and policy not in model.policies:
+            said.append(f"{model.id} isn't made for the policy {policy}; it has {', '.join(model.policies)}.")
+        return said
+
     def turn(self, **changes: object) -> Knobs:
         """Turn knobs; a run that goes on follows from its next step or block.
 

@@ -44,6 +44,8 @@ def ask(host: Host, prompt: Prompt, settings: Settings, *, as_json: bool, trace:
             prompt.text()  # an empty one fails now
         if notice := wait_until_ready(host).notice:
             note(notice)
+        for sentence in session.passed_over:
+            note(sentence)
         run = session.send(prompt.text())
         answer = None if as_json else Answer(run)
         while not run.wait(POLL_SECONDS):

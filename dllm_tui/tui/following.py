@@ -162,6 +162,8 @@ class Following(BaseApp, inherit_bindings=False):
             self._show_knobs()
             if state.notice:
                 self._note(state.notice)
+            for sentence in self.session.passed_over:
+                self._note(sentence)
             self.model_is_free()
         elif state.phase == "failed" and before.phase != "failed":
             self.model_failed()

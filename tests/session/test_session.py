@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dllm_tui.errors import TraceError
@@ -449,3 +450,18 @@ def test_a_known_models_own_knobs_hold_before_it_is_ready():
     session.turn(steps=4)
     host.ready(MODEL, own)
     assert session.knobs == own.replace(threshold=0.5, steps=4)
+
+
+def test_knobs_and_policies_that_the_model_lacks_are_named():
+    model = msgspec.structs.replace(
+        MODEL, policies=("confidence", "verify"), fixed_knobs={"cfg_scale": "It has no guidance."}
+    )
+    session = Session(
+        FakeHost(model=model), Settings(knobs={"cfg_scale": 3.0, "policy": "origin", "steps": 4})
+    )
+    assert session.passed_over == [
+        "fake doesn't have the knob cfg_scale: It has no guidance.",
+        "fake isn't made for the policy origin; it has confidence, verify.",
+    ]
+    assert Session(FakeHost(), Settings(knobs={"cfg_scale": 3.0, "policy": "origin"})).passed_over == []
+    assert Session(FakeHost(model=None), Settings(knobs={"cfg_scale": 3.0})).passed_over == []

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from dllm_tui.settings import Settings
 from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.screens.pick import Pick
 from tests.fakes import MODEL, FakeHost
@@ -63,6 +64,14 @@ async def test_a_restricting_licence_is_told_when_the_model_is_ready():
         host.become_ready()
         host.state = msgspec.structs.replace(host.state, notice="For research [only].")
         await until(pilot, lambda: "For research [only]." in written(app))
+
+
+async def test_what_was_set_and_the_model_lacks_is_told():
+    app = make_app(settings=Settings(knobs={"cfg_scale": 3.0, "policy": "origin", "steps": 4}))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await until(pilot, lambda: "smol doesn't have the knob cfg_scale: not trained" in written(app))
+        assert "smol isn't made for the policy origin" in written(app)
+        assert "steps" not in written(app)
 
 
 async def test_knobs_that_the_next_model_lacks_are_disabled_with_the_reason():
