@@ -27,6 +27,7 @@ from dllm_tui.tui.widgets.knob import KnobWidget, Turnable, Turned
 from dllm_tui.tui.widgets.knobs import Presets, Selector
 from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.timeline import TimelineRow
+from dllm_tui.tui.widgets.welcome import Welcome
 
 TWICE = 1.5
 """Seconds within which a second Ctrl+C quits."""
@@ -501,8 +502,13 @@ class ChatApp(Following, inherit_bindings=False):
 
         self.push_screen(Pick("everything", [entry.choice for entry in doing.values()]), chosen)
 
+    @on(Welcome.Chosen)
+    def _example(self, event: Welcome.Chosen) -> None:
+        if not self._chat.composer.prompt.disabled:
+            self.ask_for(event.text)
+
     def ask_for(self, text: str) -> None:
-        """Put the beginning of a command into the prompt."""
+        """Put a text into the prompt: the beginning of a command, or an example."""
         self._chat.set_focus(self._chat.composer.prompt)
         self._chat.composer.prompt.replace_text(text)
 

@@ -634,6 +634,18 @@ async def test_copying_says_what_tmux_may_need(monkeypatch):
         assert hover(app) == "Copied the last answer."
 
 
+async def test_a_click_on_an_example_puts_it_into_the_prompt():
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        welcome = app.query_one("#welcome")
+        row = next(y for y, line in enumerate(said(welcome).splitlines()) if "sky blue" in line)
+        await pilot.click(welcome, offset=(8, row))
+        await pilot.pause()
+        assert prompt(app).text == "Why is the sky blue?"
+        assert not app.session.turns
+
+
 async def test_an_unknown_theme_is_said():
     app = make_app(settings=Settings(theme="mauve"))
     async with app.run_test(size=SIZE) as pilot:
