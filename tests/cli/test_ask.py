@@ -101,7 +101,7 @@ def test_an_argument_that_is_no_utf_8_is_taken_too():
         (["hi", "--preset", "fast"], None, 2, "must be one of draft, balanced, polished"),
         (["hi", "--seed", "-1"], None, 2, "seed is '-1'"),
         (["hi", "--device", "tpu"], None, 2, "device is 'tpu'; it must be one of auto, cpu, cuda"),
-        (["hi", "--dtype", "int8"], None, 2, "dtype is 'int8'"),
+        (["hi", "--dtype", "int9"], None, 2, "dtype is 'int9'"),
         (["hi", "--stepz", "3"], None, 2, "No such option: --stepz"),
         (["hi", "--model", "broken"], None, 1, "There is no model 'broken'.\n  Choose another."),
         (["fail"], None, 1, "Out of memory."),

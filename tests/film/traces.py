@@ -144,8 +144,8 @@ def edges() -> dict[str, list[AnyEvent]]:
         "a large canvas": [
             Header(),
             RunStart(run=0),
-            Step(run=0, phase="denoise", nfe=1, t=1e300, length=5000),
-            Step(run=0, phase="denoise", nfe=2, t=1e300, length=0),
+            Step(run=0, phase="denoise", nfe=1, t=3e7, length=5000),
+            Step(run=0, phase="denoise", nfe=2, t=3e7, length=0),
         ],
         "a wild header": [
             Header(model=ModelInfo(id="\x1b[31m" + "x" * 500, family="", title="[b]" * 100, device="\n\n")),
