@@ -195,7 +195,8 @@ def template() -> str:
     for name, field in _FIELDS.items():
         default = msgspec.json.encode(field.default).decode()
         lines += [f"# {field.type.extra_json_schema['description']}", f"# {name} = {default}", ""]
-    lines += ["[knobs]", "# Decoding knobs of every model, in place of the model's own defaults.", ""]
+    lines += ["[knobs]", "# Decoding knobs of every model, in place of the model's own defaults, which may"]
+    lines += ["# differ from the values shown: `dllm-chat models show smol` names them.", ""]
     lines += [f"# A named setting of several: {', '.join(PRESETS)}.", '# preset = "balanced"', ""]
     for knob in KNOBS.values():
         default = msgspec.json.encode("auto" if knob.default is None else knob.default).decode()
