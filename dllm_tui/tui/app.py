@@ -329,7 +329,7 @@ class ChatApp(Following, inherit_bindings=False):
 
         selector = event.selector
         details = POLICIES if selector.knob.name == "policy" else {}
-        choices = [Choice(value, value, details.get(value, "")) for value in selector.choices]
+        choices = [Choice(value, value, about=details.get(value, "")) for value in selector.choices]
 
         def chosen(value: str | None) -> None:
             if value is not None:

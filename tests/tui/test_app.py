@@ -12,6 +12,7 @@ from dllm_tui.events import Error, KnobChange
 from dllm_tui.settings import Settings
 from dllm_tui.tui.actions import ACTIONS
 from dllm_tui.tui.app import ChatApp
+from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.screens.confirm import Confirm
 from dllm_tui.tui.screens.help import Help
 from dllm_tui.tui.screens.pick import Pick
@@ -536,6 +537,16 @@ async def test_a_long_question_is_shown_whole():
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.pause()
         assert " ".join(said(app.screen.query_one("#question")).split()) == question
+
+
+async def test_a_title_that_is_cut_shows_that_it_is():
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        app.push_screen(Pick("chats", [Choice("a", "word " * 20, "2 messages")]))
+        await until(pilot, lambda: isinstance(app.screen, Pick))
+        await pilot.pause()
+        line = str(app.screen.query_one(OptionList).get_option_at_index(0).prompt)
+        assert "…   2 messages" in line
 
 
 async def test_presets_by_mouse():

@@ -14,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dllm_tui.tui.choice import Choice
+from dllm_tui.tui.marks import ASCII, UNICODE
 
 WIDEST_TITLE = 44
 """Cells of a title where details stand beside it."""
@@ -105,11 +106,18 @@ class Pick(ModalScreen[str | None]):
     def _line(self, choice: Choice) -> Content:
         if choice.about:
             return Content.assemble(choice.title, "\n  ", (choice.about, "$muted"))
-        title = Content(set_cell_size(choice.title, self._width) if choice.detail else choice.title)
+        title = Content(self._fitted(choice.title) if choice.detail else choice.title)
         detail = (
             choice.detail if isinstance(choice.detail, Content) else Content.styled(choice.detail, "$muted")
         )
         return Content.assemble(title, "   ", detail)
+
+    def _fitted(self, title: str) -> str:
+        """A title at the width of all; where it is cut, that is seen."""
+        if cell_len(title) <= self._width:
+            return set_cell_size(title, self._width)
+        dots = (ASCII if self.app.has_class("-plain") else UNICODE).dots
+        return set_cell_size(title, self._width - cell_len(dots)) + dots
 
     def _chosen(self) -> str | None:
         index = self.query_one(OptionList).highlighted
