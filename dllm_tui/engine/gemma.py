@@ -32,6 +32,8 @@ class CanvasNetwork(nn.Module):
         self.decoder = DiffusionGemmaDecoderModel(config)
         text: Any = config.text_config
         self.encoder = DiffusionGemmaEncoderTextModel(text)
+        self.lm_head = nn.Linear(text.hidden_size, text.vocab_size, bias=False)
+        self.lm_head.weight = self.decoder.embed_tokens.weight
         for name, parameter in self.decoder.named_parameters():
             path, _, leaf = name.rpartition(".")
             if not path.startswith("self_conditioning"):
@@ -128,12 +130,8 @@ class CanvasBackbone:
         states = forward(ids, positions, store, seen, condition)
         if write_at is not None:
             store.length = max(store.length, seen + ids.numel())
-        logits = nn.functional.linear(states if rows is None else states[rows], self._table).float()
+        logits = self.network.lm_head(states if rows is None else states[rows]).float()
         return self.softcap * torch.tanh(logits / self.softcap)
-
-    @property
-    def _table(self) -> Tensor:
-        return self.network.decoder.embed_tokens.weight
 
     def _encode(
         self, ids: Tensor, positions: Tensor, store: LayeredCache, seen: int, _: Tensor | None

@@ -49,13 +49,14 @@ def network(config: Config) -> Network:
 
 
 def place(name: str, network: Network) -> tuple[Place, ...]:
-    """The tensor-name map. The encoder's weights are the decoder's, but for one scalar a layer."""
-    if name.startswith("model.decoder."):
-        return (Place(name.removeprefix("model.")),)
-    if name.startswith("model.encoder.language_model.") and name.endswith(".layer_scalar"):
-        return (Place(name.replace("model.encoder.language_model.", "encoder.")),)
-    known = ("model.encoder.language_model.", "model.encoder.vision_tower.", "model.encoder.embed_vision.")
-    return () if name.startswith(known) or name == "lm_head.weight" else (Place(name),)
+    """The tensor-name map.
+
+    The encoder's weights are the decoder's, but for one scalar a layer: a file may have either or both.
+    """
+    if name.startswith(("model.encoder.vision_tower.", "model.encoder.embed_vision.")):
+        return ()
+    name = name.removeprefix("model.")
+    return (Place(name.replace("encoder.language_model.", "encoder.")),)
 
 
 LAYOUT = Layout(

@@ -139,6 +139,8 @@ class Layout:
     """Config fields that tell as much: one of them is enough."""
     block_field: str | None = None
     """The config field with the block that the checkpoint was trained on."""
+    block_required: bool = True
+    """The config has to name it; otherwise it is the family's where it doesn't."""
     mask_tokens: tuple[str, ...] = ()
     """Names of the mask in the tokenizer, asked where the config has no ``mask_token_id``."""
     mask_id: int | None = None
@@ -177,7 +179,7 @@ class Layout:
         Raises:
             CheckpointError: the config says nothing about that, and has to.
         """
-        if self.block_field is None:
+        if self.block_field is None or not (self.block_required or self.block_field in config.fields):
             return self.family
         block = config.integer(self.block_field)
         defaults = self.family.defaults

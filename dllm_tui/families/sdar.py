@@ -50,6 +50,7 @@ LAYOUT = Layout(
     architectures=("SDARForCausalLM",),
     network=dense_network,
     block_field="block_size",
+    block_required=False,
     mask_tokens=("<|MASK|>",),
     mask_id=151669,
     stop_tokens=("<|im_end|>", "<|endoftext|>"),

@@ -132,6 +132,12 @@ def test_block_of_a_variant(tmp_path: Path) -> None:
     assert (family.grid, family.defaults.block_size, family.defaults.steps) == (32, 32, 32)
 
 
+def test_sdar_that_names_no_block_has_the_first_ones(tmp_path: Path) -> None:
+    checkpoint = copied("sdar", tmp_path / "SDAR-1.7B-Chat")
+    edit_json(checkpoint / "config.json", block_size=None)
+    assert load(checkpoint).family.grid == 4
+
+
 def add_tokenizer(checkpoint: Path, tokens: Mapping[str, int], template: str | None = None) -> None:
     """A byte-level tokenizer with these control tokens, at these ids."""
     alphabet = [*string.ascii_letters, *"!?.,:<>[]|/_-ĠĊ"]

@@ -1,8 +1,10 @@
 """Loading needs little more than the model: measured on a checkpoint of over a gigabyte."""
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -46,7 +48,7 @@ print((peak - before) / (model.info.parameters * getattr(torch, dtype).itemsize)
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
     """1.1 GB in bfloat16, in two shards of unequal size."""
     folder = tmp_path_factory.mktemp("large")
     (folder / "config.json").write_text(json.dumps(CONFIG))
@@ -70,14 +72,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
         where |= dict.fromkeys(tensors, file)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
     assert sum(file.stat().st_size for file in folder.iterdir()) > 1e9
-    return folder
+    yield folder
+    shutil.rmtree(folder)  # pytest would keep the last three
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backbone", ["lean", "stock"])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(("backbone", "dtype"), [("lean", "bfloat16"), ("stock", "float32")])
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's memory counters")
-def test_peak_is_the_model_and_little_more(checkpoint: Path, dtype: str, backbone: str) -> None:
+def test_peak_is_the_model_and_little_more(checkpoint: Path, backbone: str, dtype: str) -> None:
     result = subprocess.run(
         [sys.executable, "-c", MEASURE, str(checkpoint), dtype, backbone],
         capture_output=True,

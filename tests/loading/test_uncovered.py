@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 from torch import Tensor
 
 from dllm_tui.engine.ddit import NoiseEmbedding
 from dllm_tui.families.family import Attention
-from tests.loading.checkpoints import load, write
+from tests.golden.cases import DATA
+from tests.loading.checkpoints import copied, edit_tensors, load, refused, write
 
 SIZES: dict[str, Any] = {
     "vocab_size": 96,
@@ -193,10 +195,6 @@ def sedd_config(**changes: Any) -> dict[str, Any]:
 
 def test_sedd_is_mdlms_network_read_as_ratios(tmp_path: Path) -> None:
     """The golden MDLM checkpoint in SEDD's form: at sigma 0 its logits are known."""
-    from safetensors.torch import load_file
-
-    from tests.golden.cases import DATA
-
     named = {
         name.removeprefix("backbone."): tensor
         for name, tensor in load_file(DATA / "mdlm" / "model.safetensors").items()
@@ -231,3 +229,49 @@ def test_noise_embedding_is_sines_and_cosines() -> None:
     frequencies = [10_000 ** (-step / 128) for step in range(128)]
     expected = [math.cos(0.5 * f) for f in frequencies] + [math.sin(0.5 * f) for f in frequencies]
     torch.testing.assert_close(waves[0], torch.tensor(expected))
+
+
+class TestDiffusionGemmaFiles:
+    """Encoder and decoder are one set of weights: a file may name it by either, or both."""
+
+    IDS = torch.arange(8)
+
+    def logits(self, path: Path) -> Tensor:
+        network = load(path).backbone
+        cache = network.new_cache(8)
+        network.forward(self.IDS + 20, self.IDS, cache=cache, write_at=0)
+        return network.forward(self.IDS, self.IDS + 8, noised=True, cache=cache)
+
+    @staticmethod
+    def by_encoder(tensors: dict[str, Tensor], *, only: bool) -> None:
+        for name in list(tensors):
+            shared = name.startswith("model.decoder.") and "self_conditioning" not in name
+            if shared and not name.endswith("layer_scalar"):
+                value = tensors.pop(name) if only else tensors[name].clone()
+                tensors[name.replace("model.decoder.", "model.encoder.language_model.")] = value
+
+    @pytest.mark.parametrize("only", [True, False])
+    def test_either_name(self, tmp_path: Path, only: bool) -> None:
+        checkpoint = copied("diffusion_gemma", tmp_path / "gemma")
+        expected = self.logits(checkpoint)
+        edit_tensors(checkpoint / "model.safetensors", lambda tensors: self.by_encoder(tensors, only=only))
+        assert torch.equal(self.logits(checkpoint), expected)
+
+    def test_names_that_disagree(self, tmp_path: Path) -> None:
+        checkpoint = copied("diffusion_gemma", tmp_path / "gemma")
+
+        def spoil(tensors: dict[str, Tensor]) -> None:
+            self.by_encoder(tensors, only=False)
+            tensors["model.encoder.language_model.layers.1.self_attn.q_proj.weight"] += 1
+
+        edit_tensors(checkpoint / "model.safetensors", spoil)
+        assert "differs from" in refused(checkpoint)
+
+    def test_head_that_repeats_the_embedding(self, tmp_path: Path) -> None:
+        checkpoint = copied("diffusion_gemma", tmp_path / "gemma")
+        table = "model.decoder.embed_tokens.weight"
+        edit_tensors(
+            checkpoint / "model.safetensors",
+            lambda tensors: tensors.update({"lm_head.weight": tensors[table].clone()}),
+        )
+        assert torch.equal(self.logits(checkpoint), self.logits(DATA / "diffusion_gemma"))
