@@ -24,7 +24,7 @@ COMMAND = Path(sys.executable).with_name("dllm-chat")
 PROMPT = "Tell me a short story about a lighthouse keeper."
 KNOBS = ("--max-new-tokens", "96")
 TIMES = 5
-READY = re.compile("●(?:\x1b\[[0-9;]*m|\s)*ready".encode())
+READY = re.compile("●(?:\x1b\\[[0-9;]*m|\\s)*ready".encode())
 
 
 def main() -> None:
