@@ -164,7 +164,8 @@ class ChatScreen(Screen[None]):
         self.set_class(small, "-too-small")
         if small:
             by = self.panel.pen.marks.times
-            text = f"{width}{by}{height} is too small.\nMake the terminal at least {SMALLEST[0]}{by}{SMALLEST[1]}."
+            least = f"{SMALLEST[0]}{by}{SMALLEST[1]}"
+            text = f"{width}{by}{height} is too small.\nMake the terminal at least {least}."
             self.query_one("#too-small", Static).update(text)
         elif self.focused is None:  # what had the focus was hidden meanwhile
             self.call_after_refresh(self.composer.prompt.focus)
