@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import torch
 from torch import Tensor
@@ -239,19 +239,18 @@ def model_of(
     """
     family = layout.settled(config)
     ids = words.ids if words else {}
+    size = backbone.vocab_size
     said = [source.get("eos_token_id") for source in (config, generation, config.get("text_config", {}))]
-    stops = {i for value in said for i in (value if isinstance(value, list) else [value]) if i is not None}
-    stops |= {ids[token] for token in layout.stop_tokens if token in ids}
+    stops = [stop for value in said for stop in (value if isinstance(value, list) else [value])]
+    stops += [ids[token] for token in layout.stop_tokens if token in ids]
     pad = config.get("pad_token_id", generation.get("pad_token_id"))
-    mask = None if family.noise is Noise.UNIFORM else _mask_id(layout, config, words, backbone.vocab_size)
+    mask = None if family.noise is Noise.UNIFORM else _mask_id(layout, config, words, size)
     delete = config.get("delete_token_id", layout.delete_id)
     split = config.get("split_token_id", layout.split_id)
-    roles = {"mask": mask, "pad": pad, "delete": delete, "split": split}
-    for role, token in [*roles.items(), *(("stop", stop) for stop in stops)]:
-        if token is not None and not (isinstance(token, int) and 0 <= token < backbone.vocab_size):
+    for role, token in {"mask": mask, "delete": delete, "split": split}.items():
+        if token is not None and not _is_id(token, size):
             raise CheckpointError(
-                f"{name}: the {role} token's id is {token!r}, and the network has ids 0 to "
-                f"{backbone.vocab_size - 1}.",
+                f"{name}: the {role} token's id is {token!r}, and the network has ids 0 to {size - 1}.",
                 networks.MISFIT,
             )
     return Model(
@@ -259,8 +258,8 @@ def model_of(
         backbone=backbone,
         tokenizer=words,
         mask_id=mask,
-        stop_ids=frozenset(stops),
-        pad_id=pad,
+        stop_ids=frozenset(stop for stop in stops if _is_id(stop, size)),
+        pad_id=pad if _is_id(pad, size) else None,  # some configs have -1
         delete_id=delete,
         split_id=split,
         info=ModelInfo(
@@ -281,6 +280,10 @@ def model_of(
             versions={library: version(library) for library in ("torch", "transformers", "tokenizers")},
         ),
     )
+
+
+def _is_id(token: object, size: int) -> TypeGuard[int]:
+    return type(token) is int and 0 <= token < size
 
 
 def _mask_id(layout: Layout, config: Config, words: ChatTokenizer | None, vocabulary: int) -> int | None:

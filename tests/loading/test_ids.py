@@ -118,6 +118,13 @@ def test_ids_from_configs(family: str, mask: int | None, stops: set[int], pad: i
     assert (model.mask_id, model.stop_ids, model.pad_id) == (mask, frozenset(stops), pad)
 
 
+def test_ids_that_cannot_be_are_left_out(tmp_path: Path) -> None:
+    checkpoint = copied("llada", tmp_path / "LLaDA-tiny")
+    edit_json(checkpoint / "config.json", pad_token_id=-1, eos_token_id=[92, 4000, "end", [1]])
+    model = load(checkpoint)
+    assert (model.stop_ids, model.pad_id) == (frozenset({92}), None)
+
+
 @pytest.mark.parametrize(
     ("family", "block"), [("sdar", 4), ("fast_dllm_v2", 32), ("bd3lm", 4), ("diffusion_gemma", 8)]
 )
