@@ -45,7 +45,7 @@ def test_a_knob_is_turned_while_it_writes(snap_compare):
     async def before(pilot):
         await begin(pilot, app)
         await pilot.press("tab", "down", "down", "left", "left", "left", "left")
-        await pilot.pause()
+        await until(pilot, lambda: app.query_one("#knob-threshold").turned)
 
     assert snap_compare(app, terminal_size=(110, 33), run_before=before)
 
@@ -57,7 +57,7 @@ def test_a_small_light_terminal(snap_compare):
         await ask(pilot, app, "Tell me a story.")
         await answered(pilot, app)
         await pilot.press("f9")
-        await pilot.pause()
+        await until(pilot, lambda: app.query_one("#meters").region.height)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=before)
 
@@ -69,7 +69,7 @@ def test_plain(snap_compare):
     async def before(pilot):
         await begin(pilot, app)
         await pilot.press("slash")
-        await pilot.pause()
+        await until(pilot, lambda: app.query_one("#above").region.height == 11)
 
     assert snap_compare(app, terminal_size=(100, 30), run_before=before)
 
