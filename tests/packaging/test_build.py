@@ -17,7 +17,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
     # No isolation: hatchling is a dev dependency, so nothing is downloaded here.
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     return out
 
@@ -34,7 +34,8 @@ def test_the_wheel_holds_code_themes_and_adapter(dist: Path):
 
 def test_the_sdist_holds_what_a_build_and_a_test_need(dist: Path):
     (sdist,) = dist.glob("*.tar.gz")
-    names = {name.split("/", 1)[-1] for name in tarfile.open(sdist).getnames()}
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[-1] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "constraints.txt"} <= names
     assert any(name.startswith("tests/") for name in names)
     assert any(name.startswith("kernels/dllm_kernels/") for name in names)
@@ -54,7 +55,7 @@ def test_an_installed_wheel_answers_help(dist: Path, tmp_path: Path):
         "import dllm_tui, dllm_kernels, dllm_themes, sys; from dllm_tui.cli import main;"
         "print(dllm_tui.__file__); sys.argv = ['dllm-chat', '--help']; main()"
     )
-    result = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    result = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert result.returncode == 0, result.stderr
     assert str(site) in result.stdout.splitlines()[0]
     assert "Usage" in result.stdout
