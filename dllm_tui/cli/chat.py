@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import typer
+
 from dllm_tui import paths, settings, theming
 from dllm_tui.cli.host import new_host
 from dllm_tui.errors import DllmError
@@ -22,8 +24,6 @@ def check_theme(name: str) -> None:
     Raises:
         typer.BadParameter: there is no such theme.
     """
-    import typer
-
     themes = theming.load(paths.themes_dir()).themes
     if name not in themes and not (paths.themes_dir() / f"{name}.toml").exists():
         raise typer.BadParameter(f"{name!r} is none; there are {', '.join(themes)}", param_hint="--theme")
@@ -43,11 +43,12 @@ def own_knobs(model: str) -> Knobs | None:
     return entry.family.defaults if entry else None
 
 
-def chat(chosen: Settings) -> int:
-    """Run the app until the person leaves; the exit code.
+def chat(chosen: Settings) -> None:
+    """Run the app until the person leaves.
 
     Raises:
         DllmError: this is no terminal.
+        typer.Exit: the app failed.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise DllmError("The app needs a terminal.", "In scripts and pipes, use `dllm-chat ask`.")
@@ -65,7 +66,9 @@ def chat(chosen: Settings) -> int:
         session, chosen, models=partial(_models, chosen), themes_dir=paths.themes_dir(), save=settings.save
     )
     try:
-        return run(app, paths.log_file())
+        code = run(app, paths.log_file())
     finally:
         session.close()
         host.close()
+    if code:
+        raise typer.Exit(code)

@@ -42,7 +42,7 @@ def build(network: Network, dtype: torch.dtype, devices: Devices) -> nn.Module:
     try:
         with torch.device("meta"), _default(dtype):
             module = _create(network)
-    except Exception as error:  # whatever the class says about a config that it can't be built from
+    except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
         raise CheckpointError(f"config.json: {network.kind} can't be built: {error}.", MISFIT) from error
     made: dict[nn.Parameter, nn.Parameter] = {}
     for prefix, part in module.named_modules():
