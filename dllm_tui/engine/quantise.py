@@ -1,5 +1,6 @@
 """Weights in 8 or 4 bits on a GPU, by torchao: less memory, slightly other answers."""
 
+import importlib
 import logging
 import warnings
 from typing import Any, Literal, TypeAlias
@@ -66,5 +67,4 @@ def _torchao() -> Any:
     logging.getLogger("torchao").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import torchao.quantization as library
-    return library
+        return importlib.import_module("torchao.quantization")
