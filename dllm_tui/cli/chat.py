@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import typer
-
 from dllm_tui import paths, settings, theming
 from dllm_tui.cli.host import new_host
 from dllm_tui.errors import DllmError
@@ -24,6 +22,8 @@ def check_theme(name: str) -> None:
     Raises:
         typer.BadParameter: there is no such theme.
     """
+    import typer
+
     themes = theming.load(paths.themes_dir()).themes
     if name not in themes and not (paths.themes_dir() / f"{name}.toml").exists():
         raise typer.BadParameter(f"{name!r} is none; there are {', '.join(themes)}", param_hint="--theme")
@@ -43,12 +43,11 @@ def own_knobs(model: str) -> Knobs | None:
     return entry.family.defaults if entry else None
 
 
-def chat(chosen: Settings) -> None:
-    """Run the app until the person leaves.
+def chat(chosen: Settings) -> int:
+    """Run the app until the person leaves; the exit code.
 
     Raises:
         DllmError: this is no terminal.
-        typer.Exit: the app failed.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise DllmError("The app needs a terminal.", "In scripts and pipes, use `dllm-chat ask`.")
@@ -66,9 +65,7 @@ def chat(chosen: Settings) -> None:
         session, chosen, models=partial(_models, chosen), themes_dir=paths.themes_dir(), save=settings.save
     )
     try:
-        code = run(app, paths.log_file())
+        return run(app, paths.log_file())
     finally:
         session.close()
         host.close()
-    if code:
-        raise typer.Exit(code)

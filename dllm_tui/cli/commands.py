@@ -124,19 +124,18 @@ def chat(
 
     if theme is not None:
         check_theme(theme)
-    chat(
-        settings_with(
-            knobs,
-            model=model,
-            device=device,
-            dtype=dtype,
-            theme=theme,
-            fps=fps,
-            plain=plain or None,
-            animation=False if no_animation else None,
-            history=False if no_history else None,
-        )
+    chosen = settings_with(
+        knobs,
+        model=model,
+        device=device,
+        dtype=dtype,
+        theme=theme,
+        fps=fps,
+        plain=plain or None,
+        animation=False if no_animation else None,
+        history=False if no_history else None,
     )
+    raise typer.Exit(chat(chosen))
 
 
 def _refuse_misplaced(ctx: typer.Context) -> None:

@@ -240,7 +240,7 @@ def model_of(
     family = layout.settled(config)
     ids = words.ids if words else {}
     size = backbone.vocab_size
-    said = [source.get("eos_token_id") for source in (config, generation, config.get("text_config", {}))]
+    said = [source.get("eos_token_id") for source in (config, generation, config.table("text_config"))]
     stops = [stop for value in said for stop in (value if isinstance(value, list) else [value])]
     stops += [ids[token] for token in layout.stop_tokens if token in ids]
     pad = config.get("pad_token_id", generation.get("pad_token_id"))

@@ -42,7 +42,7 @@ def build(network: Network, dtype: torch.dtype, devices: Devices) -> nn.Module:
     try:
         with torch.device("meta"), _default(dtype):
             module = _create(network)
-    except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
+    except Exception as error:  # whatever the class says about a config that it can't be built from
         raise CheckpointError(f"config.json: {network.kind} can't be built: {error}.", MISFIT) from error
     made: dict[nn.Parameter, nn.Parameter] = {}
     for prefix, part in module.named_modules():

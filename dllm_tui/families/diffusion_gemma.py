@@ -5,6 +5,7 @@ transformers knows the class; its own generation loop is not used. Card: google/
 
 from dllm_tui.families.family import Attention, Family, Noise, Revision, Sampling
 from dllm_tui.families.layout import Config, Layout, Network, Place
+from dllm_tui.families.stock import MOST_LAYERS
 from dllm_tui.knobs import Knobs
 
 FAMILY = Family(
@@ -37,9 +38,10 @@ FAMILY = Family(
 
 def network(config: Config) -> Network:
     """The config map: transformers' own class, without its vision tower."""
-    text = Config(config.get("text_config", {}), f"{config.source}, text_config")
-    for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_experts", "sliding_window"):
+    text = config.table("text_config")
+    for name in ("vocab_size", "hidden_size", "num_experts", "sliding_window"):
         text.integer(name)
+    text.integer("num_hidden_layers", most=MOST_LAYERS)
     text.number("final_logit_softcapping")
     config.expect(tie_word_embeddings=True)
     if text.get("use_bidirectional_attention") == "all":

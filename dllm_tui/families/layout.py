@@ -33,18 +33,35 @@ class Config:
         value = self.fields.get(name)
         return default if value is None else value
 
-    def integer(self, name: str, least: int = 1) -> int:
-        """A whole number of at least ``least``.
+    def integer(self, name: str, least: int = 1, most: int = 2**31 - 1, default: int | None = None) -> int:
+        """A whole number.
+
+        Args:
+            name: of the field.
+            least: smallest that makes sense.
+            most: largest that makes sense.
+            default: for a field that is missing or null.
 
         Raises:
-            CheckpointError: it is missing or something else.
+            CheckpointError: it is missing and has no default, or it is something else.
         """
-        value = self.fields.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
+        value = self.get(name, default)
+        if type(value) is not int or not least <= value <= most:
             raise CheckpointError(
-                f"{self.source}: {name} is {self._shown(name)}, not a whole number of at least {least}."
+                f"{self.source}: {name} is {self._shown(name)}, not a whole number from {least} to {most}."
             )
         return value
+
+    def table(self, name: str) -> "Config":
+        """The fields of a nested table; none where it is missing, null or false.
+
+        Raises:
+            CheckpointError: it is something else.
+        """
+        value = self.fields.get(name) or {}
+        if not isinstance(value, Mapping):
+            raise CheckpointError(f"{self.source}: {name} is {self._shown(name)}, not a table of fields.")
+        return Config(value, f"{self.source}, {name}")
 
     def number(self, name: str) -> float:
         """A number above zero.
@@ -96,6 +113,9 @@ class Network:
     options: Mapping[str, Any]
     """Keyword arguments of its config."""
 
+
+MOST_BLOCK = 4096
+"""Longest block that the knobs know."""
 
 Index: TypeAlias = tuple[int | slice, ...]
 
@@ -181,7 +201,7 @@ class Layout:
         """
         if self.block_field is None or not (self.block_required or self.block_field in config.fields):
             return self.family
-        block = config.integer(self.block_field)
+        block = config.integer(self.block_field, most=MOST_BLOCK)
         defaults = self.family.defaults
         if self.family.grid == defaults.block_size:  # otherwise the grid's blocks are decoded in parts
             steps = block if defaults.steps == defaults.block_size else defaults.steps

@@ -7,6 +7,7 @@ import re
 
 from dllm_tui.families.family import MASKED, Attention, Family
 from dllm_tui.families.layout import Config, Layout, Network, Place
+from dllm_tui.families.stock import MOST_LAYERS
 from dllm_tui.knobs import Knobs
 
 FAMILY = Family(
@@ -67,9 +68,9 @@ def network(config: Config) -> Network:
             "vocab_size": config.integer("embedding_size" if config.get("embedding_size") else "vocab_size"),
             "hidden_size": config.integer("d_model"),
             "intermediate_size": config.integer("mlp_hidden_size"),
-            "num_hidden_layers": config.integer("n_layers"),
+            "num_hidden_layers": config.integer("n_layers", most=MOST_LAYERS),
             "num_attention_heads": heads,
-            "num_key_value_heads": config.get("n_kv_heads", heads),
+            "num_key_value_heads": config.integer("n_kv_heads", default=heads),
             "head_dim": config.integer("d_model") // heads,
             "max_position_embeddings": config.integer("max_sequence_length"),
             "rms_norm_eps": config.number("rms_norm_eps"),

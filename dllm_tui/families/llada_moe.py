@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dllm_tui.families import llada
 from dllm_tui.families.layout import Config, Layout, Network
-from dllm_tui.families.stock import qwen3_moe, stacked_experts
+from dllm_tui.families.stock import MOST_LAYERS, qwen3_moe, stacked_experts
 
 FAMILY = replace(
     llada.FAMILY,
@@ -31,8 +31,8 @@ def network(config: Config) -> Network:
     config.refuse("router_num_group", "attention_bias")
     if config.get("partial_rotary_factor", 1) != 1 or config.get("routed_scaling_factor", 1) != 1:
         config.expect(partial_rotary_factor=1, routed_scaling_factor=1)
-    if 0 in config.get("moe_layer_freq", []):
-        config.expect(moe_layer_freq=[1] * config.integer("num_hidden_layers"))
+    if "moe_layer_freq" in config.fields:
+        config.expect(moe_layer_freq=[1] * config.integer("num_hidden_layers", most=MOST_LAYERS))
     return qwen3_moe(
         config,
         intermediate_size=config.integer("dense_intermediate_size"),

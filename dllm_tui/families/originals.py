@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dllm_tui.families.family import Attention, Family, Sampling
 from dllm_tui.families.layout import Config, Layout, Network, Place
+from dllm_tui.families.stock import MOST_LAYERS
 from dllm_tui.knobs import Knobs
 
 MDLM = Family(
@@ -86,9 +87,8 @@ def sedd_network(config: Config) -> Network:
     """The config map of SEDD's checkpoints, which comes in two forms."""
     if "model" not in config.fields:
         return _network(config, "hidden_dim", "model_length", score=True, scale_by_sigma=True)
-    model = Config(config.fields["model"], f"{config.source}, model")
-    graph = Config(config.get("graph", {}), f"{config.source}, graph")
-    graph.expect(type="absorb")
+    model = config.table("model")
+    config.table("graph").expect(type="absorb")
     scale = bool(model.get("scale_by_sigma", False))
     base = _network(model, "hidden_size", "length", score=True, scale_by_sigma=scale)
     return replace(base, options={**base.options, "vocab_size": config.integer("tokens") + 1})
@@ -98,9 +98,9 @@ def _network(config: Config, hidden: str, length: str, **options: bool) -> Netwo
     return Network(
         "DDiT",
         {
-            "vocab_size": config.get("vocab_size", 1),
+            "vocab_size": config.integer("vocab_size", default=1),
             "hidden_size": config.integer(hidden),
-            "blocks": config.integer("n_blocks"),
+            "blocks": config.integer("n_blocks", most=MOST_LAYERS),
             "heads": config.integer("n_heads"),
             "condition_size": config.integer("cond_dim"),
             "length": config.integer(length),

@@ -9,11 +9,13 @@ from typing import Any
 
 from dllm_tui.families.layout import Config, Network, Place, same_names
 
+MOST_LAYERS = 1000
+"""Far more than any model has: a config that claims more is broken or hostile."""
+
 _SHAPE = (
     "vocab_size",
     "hidden_size",
     "intermediate_size",
-    "num_hidden_layers",
     "num_attention_heads",
     "num_key_value_heads",
     "max_position_embeddings",
@@ -33,13 +35,15 @@ def dense(config: Config, kind: str, **options: Any) -> Network:
     """
     config.expect(hidden_act="silu")
     config.refuse("use_sliding_window", "mlp_bias")
-    shape: dict[str, Any] = {name: config.integer(name) for name in _SHAPE if name not in options}
-    if head := config.get("head_dim"):
-        shape["head_dim"] = head
+    shape = {name: config.integer(name) for name in _SHAPE if name not in options}
     return Network(
         kind,
         {
             **shape,
+            "num_hidden_layers": config.integer("num_hidden_layers", most=MOST_LAYERS),
+            "head_dim": config.integer(
+                "head_dim", default=shape["hidden_size"] // shape["num_attention_heads"]
+            ),
             "rms_norm_eps": config.number("rms_norm_eps"),
             "rope_parameters": rope(config),
             "tie_word_embeddings": bool(config.get("tie_word_embeddings", False)),
@@ -54,9 +58,9 @@ def rope(config: Config, **extra: Any) -> dict[str, Any]:
     Raises:
         CheckpointError: the base frequency is missing.
     """
-    if parameters := config.get("rope_parameters"):
+    if parameters := config.table("rope_parameters").fields:
         return {**parameters, **extra}
-    scaling: dict[str, Any] = dict(config.get("rope_scaling") or {})
+    scaling = dict(config.table("rope_scaling").fields)
     kind = scaling.pop("type", None) or scaling.pop("rope_type", None) or "default"
     return {"rope_type": kind, "rope_theta": config.number("rope_theta"), **scaling, **extra}
 
