@@ -96,8 +96,10 @@ class BaseApp(App[None], inherit_bindings=False):
 
     def palette(self) -> Palette:
         """What canvases are drawn with, in the theme in force."""
-        glyphs = cells.ASCII if self.plain else cells.UNICODE
-        palette = Palette.of(self._colours, plain=self.colourless, glyphs=glyphs)
+        theme = self._colours
+        few = self.colourless or theme.ansi
+        glyphs = cells.ASCII if self.plain else cells.COLOURLESS if few else cells.UNICODE
+        palette = Palette.of(theme, plain=self.colourless, glyphs=glyphs)
         return replace(palette, lens=self.lens)
 
     def pen(self) -> Pen:

@@ -19,6 +19,8 @@ class Glyphs(msgspec.Struct, frozen=True, kw_only=True):
 
     mask: str
     """A position without an opinion; repeated to the width of its slot. One cell."""
+    guess: tuple[str, str]
+    """Around a guess, one cell each, where no colour tells it from what is committed; else empty."""
     newline: str
     """Stands before the line break that it names."""
     tab: str
@@ -44,6 +46,7 @@ class Glyphs(msgspec.Struct, frozen=True, kw_only=True):
 
 UNICODE = Glyphs(
     mask="░",
+    guess=("", ""),
     newline="↵",
     tab="→   ",
     unseen="◦",
@@ -56,8 +59,11 @@ UNICODE = Glyphs(
     above="▴",
     pictures=True,
 )
+COLOURLESS = msgspec.structs.replace(UNICODE, guess=("░", "░"))
+"""A guess stands in its mask."""
 ASCII = Glyphs(
     mask=".",
+    guess=("<", ">"),
     newline="\\n",
     tab=">   ",
     unseen="?",

@@ -6,6 +6,7 @@ where they are. Lines break between words, as they will when the text is finishe
 """
 
 from bisect import bisect_right
+from functools import lru_cache
 
 import msgspec
 from rich.cells import cell_len
@@ -197,8 +198,10 @@ class Flow:
         if token_id is not None:
             if position < state.frozen or position > self._last_decided or state.done:
                 held = 0
-            word = self._word(state, position, token_id)
-            return Slot(word, held, " "), _token_look(state, position, self.lens) + tint
+            word, style = self._word(state, position, token_id), _token_look(state, position, self.lens)
+            if style < look.SETTLED:
+                word = _marked(word, self.glyphs)
+            return Slot(word, held, " "), style + tint
         dropped = state.dropped.get(position)
         guess = state.guesses.get(position)
         if dropped is not None:
@@ -206,7 +209,8 @@ class Flow:
         elif guess is None or guess.confidence < FAINTEST_GUESS or guess.token_id in state.special:
             word, style = _MASKED, look.MASK
         else:
-            word, style = self._guess(state, guess.token_id), _guess_look(guess, self.lens)
+            word = _marked(self._guess(state, guess.token_id), self.glyphs)
+            style = _guess_look(guess, self.lens)
         width = max(SLOT_WIDTH, word.piece.widths[0], held)
         return Slot(word, width, self.glyphs.mask if style != look.GONE else ""), style + tint
 
@@ -295,6 +299,19 @@ def _guess_look(guess: Guess, lens: Lens) -> int:
 def _word_of(text: str, glyphs: Glyphs) -> Word:
     piece = piece_of(text, glyphs)
     return Word(piece, _opens(piece.lines[0]), _closes(piece.lines[-1]))
+
+
+@lru_cache(maxsize=1 << 16)
+def _marked(word: Word, glyphs: Glyphs) -> Word:
+    """A guess between its marks; the space before it stays outside, for a line may begin without it."""
+    before, after = glyphs.guess
+    if not before or not any(word.piece.widths):
+        return word
+    lines = list(word.piece.lines)
+    bare = lines[0].lstrip(" ")
+    lines[0] = lines[0][: -len(bare) or None] + before + bare
+    lines[-1] += after
+    return Word(Piece(tuple(lines), tuple(cell_len(line) for line in lines)), word.opens, word.closes)
 
 
 def _opens(text: str) -> bool:

@@ -52,6 +52,26 @@ class Lens(enum.Enum):
             case Lens.PLAIN:
                 return "", "", ""
 
+    @property
+    def halves(self) -> tuple[str, str]:
+        """What the lower half of the ramp stands for, and the upper; empty for plain."""
+        middle = RAMP_STEPS // 2
+        match self:
+            case Lens.CONFIDENCE:
+                least = LOWEST_CONFIDENCE + (1 - LOWEST_CONFIDENCE) * middle / RAMP_STEPS
+                return f"below {least:g}", f"from {least:g}"
+            case Lens.ORDER:
+                last = _STEPS[RAMP_STEPS - 1 - middle]
+                return f"from {last + 1}", f"up to {last}"
+            case Lens.ENTROPY:
+                least = HIGHEST_ENTROPY * (RAMP_STEPS - middle) / RAMP_STEPS
+                return f"from {least:g} nats", f"below {least:g}"
+            case Lens.AGE:
+                last = _AGES[RAMP_STEPS - 1 - middle]
+                return f"over {last} forwards", f"up to {last}"
+            case Lens.PLAIN:
+                return "", ""
+
     def shade(self, state: CanvasState, position: int) -> int | None:
         """The step of the ramp, 0 … 7, for a committed token; ``None`` where there is nothing to tell."""
         match self:

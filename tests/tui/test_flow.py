@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from dllm_tui.events import BlockStart, Change, Commit, Done, Guess, Pieces, Step
 from dllm_tui.tui import palette as look
 from dllm_tui.tui.canvas_state import CanvasState
-from dllm_tui.tui.cells import ASCII, UNICODE
+from dllm_tui.tui.cells import ASCII, COLOURLESS, UNICODE
 from dllm_tui.tui.flow import Flow
 from dllm_tui.tui.lens import ramp_step
 from dllm_tui.tui.wrap import Part
@@ -68,7 +68,7 @@ def picture(flow):
     ]
 
 
-@given(events=runs(), width=st.integers(1, 30), glyphs=st.sampled_from([UNICODE, ASCII]))
+@given(events=runs(), width=st.integers(1, 30), glyphs=st.sampled_from([UNICODE, COLOURLESS, ASCII]))
 def test_updates_repaint_every_line_that_differs_and_lines_always_fit(events, width, glyphs):
     state, flow = CanvasState(), Flow(glyphs, width)
     before = picture(flow)
@@ -201,6 +201,35 @@ def test_masks_are_slots_and_guesses_stand_in_them():
     assert sheet.lines == [" He░░" + MASK_SLOT + " compassionate"]
     assert look.GUESS <= sheet.look_at(0) < look.SETTLED
     assert sheet.look_at(1) == look.MASK
+
+
+@pytest.mark.parametrize(
+    ("glyphs", "shown"), [(COLOURLESS, " ░He░ ░lighthouse░░ing░"), (ASCII, " <He> <lighthouse><ing>")]
+)
+def test_without_colours_a_guess_stands_between_marks_and_what_is_committed_does_not(glyphs, shown):
+    sheet = Sheet(glyphs=glyphs)
+    sheet.step(3, guess={0: (" He", 0.9), 1: (" lighthouse", 0.9), 2: ("ing", 0.9)})
+    assert sheet.lines == [shown]
+    sheet.step(4, put={3: " end"})
+    sheet.step(4, put={0: " He", 1: " lighthouse"}, guess={2: ("ing", 0.9)})
+    (line,) = sheet.lines
+    assert line == " He   lighthouse  " + shown[-5:] + " end", "and nothing decided moves"
+
+
+def test_without_colours_a_line_that_begins_with_a_guess_keeps_its_width():
+    sheet = Sheet(width=12, glyphs=COLOURLESS)
+    sheet.step(4, put={0: "lighthouse", 2: " x"}, guess={1: (" a", 0.9)})
+    before = sheet.lines[1]
+    sheet.step(4, put={1: " a"})
+    assert before.startswith("░a░")
+    assert sheet.lines[1].index("x") == before.index("x")
+
+
+@pytest.mark.parametrize("glyphs", [COLOURLESS, ASCII])
+def test_without_colours_noise_is_a_guess_too(glyphs):
+    sheet = Sheet(glyphs=glyphs)
+    sheet.step(2, put={0: " sea"}, kind="renoise")
+    assert sheet.lines[0].startswith(" sea".replace("sea", "sea".join(glyphs.guess)))
 
 
 def test_a_surer_guess_is_drawn_stronger():

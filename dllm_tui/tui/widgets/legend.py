@@ -54,20 +54,28 @@ class Legend(Widget):
         looks, quiet = palette.looks, palette.quiet
         name, low, high = palette.lens.scale
         usual = palette.lens is Lens.CONFIDENCE
-        if not usual:  # what is unusual is said first
-            scale = [Segment(f"{name} {low} ", quiet), *self._ramp(), Segment(f" {high}", quiet)]
-            yield scale if name else [Segment("plain text", looks[look.PLAIN])]
+        if not name:  # what is unusual is said first
+            yield [Segment("plain text", looks[look.PLAIN])]
+        elif not usual:
+            yield [Segment(f"{name} ", quiet), *self._scale(f"{low} ", f" {high}")]
         if palette.lens is Lens.ENTROPY:
             yield [Segment("not seen", looks[look.PLAIN])]
         yield [Segment(palette.glyphs.mask, looks[look.MASK]), Segment(" masked", quiet)]
-        yield [Segment("guess", looks[look.GUESS + RAMP_STEPS - 1])]
+        yield [Segment("guess".join(palette.glyphs.guess), looks[look.GUESS + RAMP_STEPS - 1])]
         yield [Segment(" fresh ", looks[look.FRESH + RAMP_STEPS - 1])]
         if usual:
-            ends = f" {low}{palette.glyphs.dash}{high}"
-            yield [Segment("settled ", quiet), *self._ramp(), Segment(ends, quiet)]
+            yield [Segment("settled ", quiet), *self._scale("", f" {low}{palette.glyphs.dash}{high}")]
         yield [Segment("edited", looks[look.EDITED + RAMP_STEPS - 1])]
         yield [Segment(" taken back ", looks[look.GONE])]
 
-    def _ramp(self) -> Iterator[Segment]:
-        ramp = self._palette.looks[look.SETTLED : look.SETTLED + RAMP_STEPS]
-        return (Segment(self._palette.glyphs.full, style) for style in ramp)
+    def _scale(self, before: str, after: str) -> Iterator[Segment]:
+        """The ramp with what stands at its ends; without colours, what its two halves are."""
+        palette = self._palette
+        ramp = palette.looks[look.SETTLED : look.SETTLED + RAMP_STEPS]
+        if palette.plain:
+            lower, upper = palette.lens.halves
+            yield from (Segment(f"{lower} ", ramp[0]), Segment(upper, ramp[-1]))
+        else:
+            yield Segment(before, palette.quiet)
+            yield from (Segment(palette.glyphs.full, style) for style in ramp)
+            yield Segment(after, palette.quiet)
