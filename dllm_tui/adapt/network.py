@@ -1,0 +1,249 @@
+"""Both streams of a dense decoder, for many windows at once.
+
+The *clean stream* is the base: causal, frozen, read once a chat. The *noised stream* runs over windows,
+which are what the decoder calls a block: the inputs at positions s-1 … s+B-2 (the last clean token first,
+because a token is predicted at the position before it), which see the clean keys of the positions 0 … s-2
+and each other, and say what stands at s … s+B-1.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from dllm_tui.engine.lean import FUSED, Geometry
+
+PROJECTIONS = {
+    "qkv": FUSED["qkv"],
+    "output": ("self_attn.o_proj.weight",),
+    "gate_up": FUSED["gate_up"],
+    "down": ("mlp.down_proj.weight",),
+}
+"""The linear layers, each made of one or several matrices of the checkpoint, row after row."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's weights."""
+
+    attention_norm: Tensor
+    mlp_norm: Tensor
+    projections: dict[str, Tensor]
+    """By the names of :data:`PROJECTIONS`: [out, in]."""
+    qkv_bias: Tensor | None
+    qk_norm: tuple[Tensor, Tensor] | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the clean stream makes of one chat: T tokens."""
+
+    keys: Tensor
+    """[layers, kv_heads, T, head_dim], rotated."""
+    values: Tensor
+    """The same shape."""
+    hidden: Tensor
+    """[T, hidden], normed: what the head reads. Row i says what follows token i."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Windows of one size in one chat; their rows lie one after the other."""
+
+    reading: Reading
+    starts: Tensor
+    """int64 [W]: position of each window's first token, s ≥ 1."""
+    size: int
+
+
+class Projecting(Protocol):
+    """How the noised stream multiplies: by the base's weights or by adapted ones."""
+
+    def __call__(self, layer: int, name: str, x: Tensor) -> Tensor:
+        """[rows, in] → [rows, out] by one of :data:`PROJECTIONS`, without its bias."""
+        ...
+
+
+class Network:
+    """A base's weights in the layout that both streams share.
+
+    Args:
+        geometry: its sizes.
+        weights: every tensor by its Hugging Face name.
+        device: where they go.
+        dtype: of weights and arithmetic.
+    """
+
+    def __init__(
+        self, geometry: Geometry, weights: dict[str, Tensor], device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.geometry, self.device, self.dtype = geometry, device, dtype
+
+        def take(name: str) -> Tensor:
+            return weights[name].to(device, dtype)
+
+        def layer(index: int) -> Layer:
+            def own(name: str) -> Tensor:
+                return take(f"model.layers.{index}.{name}")
+
+            return Layer(
+                own("input_layernorm.weight"),
+                own("post_attention_layernorm.weight"),
+                {name: torch.cat([own(part) for part in parts]) for name, parts in PROJECTIONS.items()},
+                torch.cat([own(part) for part in FUSED["qkv_bias"]]) if geometry.qkv_bias else None,
+                (own("self_attn.q_norm.weight"), own("self_attn.k_norm.weight"))
+                if geometry.qk_norm
+                else None,
+            )
+
+        self.embedding = take("model.embed_tokens.weight")
+        self.norm = take("model.norm.weight")
+        self.head = self.embedding if geometry.tied_head else take("lm_head.weight")
+        self.layers = [layer(index) for index in range(geometry.layers)]
+        exponents = torch.arange(0, geometry.head_dim, 2, dtype=torch.float32) / geometry.head_dim
+        self._frequencies = (1.0 / geometry.rope_theta**exponents).to(device)
+
+    def projected(self, layer: int, name: str, x: Tensor) -> Tensor:
+        """By the base's own weights; see :class:`Projecting`."""
+        return functional.linear(x, self.layers[layer].projections[name])
+
+    @torch.no_grad()
+    def read(self, ids: Tensor) -> Reading:
+        """The clean stream over a chat.
+
+        Args:
+            ids: int64 [T].
+        """
+        g, kept = self.geometry, []
+        rotation = self.rotation(torch.arange(len(ids), device=self.device))
+
+        def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            kept.append((k, v))
+            k, v = (t.repeat_interleave(g.heads // g.kv_heads, dim=0) for t in (k, v))
+            mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+            return mixed.transpose(0, 1).reshape(len(ids), -1)
+
+        x = functional.embedding(ids.to(self.device), self.embedding)
+        for index in range(g.layers):
+            x = self.layer(index, x, rotation, attend, self.projected)
+        keys, values = (torch.stack(each) for each in zip(*kept, strict=True))
+        return Reading(keys, values, self.normed(x, self.norm))
+
+    def noised(
+        self,
+        x: Tensor,
+        groups: Sequence[Group],
+        projected: Projecting,
+        *,
+        recompute: bool = False,
+    ) -> Tensor:
+        """The noised stream over windows.
+
+        Args:
+            x: [N, hidden], input embeddings of all windows, in the order of the groups.
+            groups: the windows.
+            projected: the adapted linear layers.
+            recompute: forget what lies within layers and compute it again for the gradient.
+
+        Returns:
+            [N, hidden], normed. Row b of a window that begins at s is about the position s+b.
+        """
+        places = [position(group.starts, group.size) for group in groups]
+        rotation = self.rotation(torch.cat(places).to(self.device))
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            mixed, row = [], 0
+            for group in groups:
+                rows = slice(row, row + len(group.starts) * group.size)
+                mixed.append(self._windows(layer, group, q[:, rows], k[:, rows], v[:, rows]))
+                row = rows.stop
+            return torch.cat(mixed)
+
+        for index in range(self.geometry.layers):
+            if recompute:
+                x = checkpoint(self.layer, index, x, rotation, attend, projected, use_reentrant=False)  # pyright: ignore[reportAssignmentType] (untyped)
+            else:
+                x = self.layer(index, x, rotation, attend, projected)
+        return self.normed(x, self.norm)
+
+    def layer(
+        self,
+        index: int,
+        x: Tensor,
+        rotation: tuple[Tensor, Tensor],
+        attend: Callable[[int, Tensor, Tensor, Tensor], Tensor],
+        projected: Projecting,
+    ) -> Tensor:
+        """One layer over rows.
+
+        Args:
+            index: which.
+            x: [rows, hidden].
+            rotation: of the rows, from :meth:`rotation`.
+            attend: (layer, q [heads, rows, head_dim], k and v [kv_heads, rows, head_dim]) →
+                [rows, heads * head_dim].
+            projected: the linear layers.
+        """
+        g, layer = self.geometry, self.layers[index]
+        fused = projected(index, "qkv", self.normed(x, layer.attention_norm))
+        if layer.qkv_bias is not None:
+            fused = fused + layer.qkv_bias
+        q, k, v = fused.view(len(x), -1, g.head_dim).split([g.heads, g.kv_heads, g.kv_heads], dim=1)
+        if layer.qk_norm:
+            q, k = self.normed(q, layer.qk_norm[0]), self.normed(k, layer.qk_norm[1])
+        q, k, v = (t.transpose(0, 1) for t in (rotate(q, rotation), rotate(k, rotation), v))
+        x = x + projected(index, "output", attend(index, q, k, v))
+        gate, up = projected(index, "gate_up", self.normed(x, layer.mlp_norm)).chunk(2, dim=-1)
+        return x + projected(index, "down", functional.silu(gate) * up)
+
+    def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines, [rows, 1, head_dim / 2], of int64 [rows] positions."""
+        angles = positions.to(torch.float32)[:, None, None] * self._frequencies
+        return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+
+    def normed(self, x: Tensor, weight: Tensor) -> Tensor:
+        """RMSNorm over the last dimension."""
+        return functional.rms_norm(x, weight.shape, weight, self.geometry.norm_eps)
+
+    def _windows(self, layer: int, group: Group, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attention of one group: to the clean keys before each window, and within the window.
+
+        The far scores are one product for all windows, for they share the clean keys; query heads that share
+        a key head are rows of it.
+        """
+        g, (count, size) = self.geometry, (len(group.starts), group.size)
+        reach = int(group.starts.max()) - 1
+        shared = g.heads // g.kv_heads
+        # [kv, heads that share it, windows, rows, head_dim] → far [kv, .. all rows], near [kv * windows, ..]
+        q = q.reshape(g.kv_heads, shared, count, size, g.head_dim) * g.head_dim**-0.5
+        own = q.permute(0, 2, 1, 3, 4).reshape(g.kv_heads * count, shared * size, g.head_dim)
+        near = own @ k.reshape(g.kv_heads * count, size, g.head_dim).transpose(1, 2)
+        near = near.view(g.kv_heads, count, shared * size, size)
+        far = own.view(g.kv_heads, -1, g.head_dim) @ group.reading.keys[layer, :, :reach].transpose(1, 2)
+        far = far.view(g.kv_heads, count, shared * size, reach)
+        hidden = torch.arange(reach, device=self.device) >= (group.starts.to(self.device) - 1)[:, None]
+        far = far.masked_fill(hidden[:, None], -torch.inf)
+        weights = torch.cat([far, near], dim=-1).softmax(-1)
+        far, near = weights.split([reach, size], dim=-1)
+        mixed = far.reshape(g.kv_heads, -1, reach) @ group.reading.values[layer, :, :reach]
+        own = near.reshape(g.kv_heads * count, -1, size) @ v.reshape(g.kv_heads * count, size, g.head_dim)
+        mixed = mixed.view(g.kv_heads, count, shared, size, -1) + own.view(
+            g.kv_heads, count, shared, size, -1
+        )
+        return mixed.permute(1, 3, 0, 2, 4).reshape(count * size, -1)
+
+
+def position(starts: Tensor, size: int) -> Tensor:
+    """Rotary positions of the inputs of windows, int64 [W * size]: s-1 … s+size-2 each."""
+    return (starts[:, None] - 1 + torch.arange(size, device=starts.device)).flatten()
+
+
+def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Rotary embedding of [rows, heads, head_dim], halves paired."""
+    cos, sin = rotation
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)

@@ -1,0 +1,372 @@
+"""The training loop: steps over chats, checkpoints, and going on where one was interrupted.
+
+Every draw follows from the seed and from where the training is (epoch and chat), never from how it got there:
+with its checkpoint a killed training goes on as if nothing had happened, on a CPU bit for bit.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from torch.nn import functional
+
+from dllm_tui.adapt.data import Chat
+from dllm_tui.adapt.files import write_tensors
+from dllm_tui.adapt.loss import Target, loss
+from dllm_tui.adapt.lowrank import LowRank
+from dllm_tui.adapt.network import Group, Network
+from dllm_tui.adapt.readings import Lesson, Readings
+from dllm_tui.adapt.windows import Noise, Windows, draw
+from dllm_tui.errors import DllmError
+
+STATE_FORMAT = "dllm-adapt-state"
+NEARBY = 9
+"""Accuracy is counted for 0 … 8 masks to the left."""
+
+
+class TrainingError(DllmError):
+    """A training can't begin, or can't go on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything that decides what is learnt from given data."""
+
+    rank: int = 32
+    scale: float = 2.0
+    targets: tuple[str, ...] = ()
+    """Modules that get factors; all linear layers if empty."""
+    noise: Noise = field(default_factory=Noise)
+    distil: float = 0.3
+    """Share of the target that is the clean stream's own distribution."""
+    learning_rate: float = 1e-3
+    warmup: int = 50
+    """Steps until the learning rate is reached."""
+    averaging: float = 0.998
+    """Decay of the running mean of the weights, which is what is kept as the result."""
+    rows: int = 1024
+    """Window positions a step, at least."""
+    seed: int = 0
+
+
+@dataclass
+class State:
+    """Where a training is."""
+
+    step: int = 0
+    tokens: int = 0
+    """Window positions seen so far."""
+    learnt: int = 0
+    """Masked tokens learnt so far, the same one counted every time."""
+    epoch: int = 0
+    place: int = 0
+    """Next chat in the epoch's order."""
+    chats: int = 0
+    """Of this epoch; more may come in with the next."""
+    digest: str = ""
+    """Of those chats."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one step did."""
+
+    step: int
+    epoch: int
+    tokens: int
+    """So far."""
+    loss: float
+    """Nats a token, weighted."""
+    seconds: float
+    """This step."""
+    tokens_per_second: float
+    right: tuple[int, ...]
+    """Best guesses that were right, by the number of masks to the left in the block (last: or more)."""
+    asked: tuple[int, ...]
+
+
+class Trainer:
+    """Trains a low-rank adapter.
+
+    Args:
+        network: the base.
+        adapter: what is trained.
+        chats: what is learnt.
+        recipe: how.
+        stop_id: stands behind an answer's end.
+        readings: the clean stream's, of ``chats``.
+
+    Raises:
+        TrainingError: there is nothing to learn.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        adapter: LowRank,
+        chats: Sequence[Chat],
+        recipe: Recipe,
+        *,
+        stop_id: int,
+        readings: Readings | None = None,
+    ) -> None:
+        if not chats:
+            raise TrainingError(
+                "There are no chats to learn from.", "Name a data file, or write some with --selfmade."
+            )
+        self.network, self.adapter, self.chats, self.recipe = network, adapter, chats, recipe
+        self.stop_id = stop_id
+        self.readings = readings or Readings(network, chats)
+        self.state = State()
+        self.averaged = {name: p.detach().clone() for name, p in adapter.parameters.items()}
+        self.optimiser = torch.optim.AdamW(
+            list(adapter.parameters.values()), recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.0
+        )
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        self.state.chats = len(self.chats)
+        self.state.digest = digest(self.chats)
+
+    def steps(self) -> Iterator[Report]:
+        """Train without end; each step's report as it is done.
+
+        Raises:
+            TrainingError: the loss is no number any more; the adapter is then as it was before that step.
+        """
+        while True:
+            begun, before = perf_counter(), self.state.tokens
+            lessons: list[tuple[Lesson, list[Windows]]] = []
+            rows = 0
+            while rows < self.recipe.rows:
+                lesson, windows = self._next()
+                lessons.append((lesson, windows))
+                rows += sum(w.masked.numel() for w in windows)
+            value, right, left = self._step(batch(lessons, self.stop_id))
+            self.state.step += 1
+            self.state.tokens += rows
+            self.state.learnt += len(right)
+            seconds = perf_counter() - begun
+            asked = left.clamp(max=NEARBY - 1).bincount(minlength=NEARBY)
+            hits = left.clamp(max=NEARBY - 1)[right].bincount(minlength=NEARBY)
+            yield Report(
+                self.state.step,
+                self.state.epoch,
+                self.state.tokens,
+                value,
+                seconds,
+                (self.state.tokens - before) / seconds,
+                tuple(hits.tolist()),
+                tuple(asked.tolist()),
+            )
+
+    def _next(self) -> tuple[Lesson, list[Windows]]:
+        """The next chat in the epoch's order, and the blocks of it that are noised."""
+        state = self.state
+        if state.place >= state.chats:
+            state.epoch, state.place = state.epoch + 1, 0
+            self._begin_epoch()
+        random = generator(self.recipe.seed, state.epoch)
+        index = int(torch.randperm(state.chats, generator=random)[state.place])
+        state.place += 1
+        chance = generator(self.recipe.seed, state.epoch, index)
+        return self.readings.lesson(index), draw(self.chats[index], self.recipe.noise, chance)
+
+    def _step(self, made: "Batch") -> tuple[float, Tensor, Tensor]:
+        self.adapter.merge()
+        self.optimiser.zero_grad(set_to_none=True)
+        hidden = forward(self.network, self.adapter, made)
+        value, right = loss(hidden[made.rows], self.network.head, made.target, self.recipe.distil)
+        value.backward()
+        parameters = self.adapter.parameters
+        norm = torch.nn.utils.clip_grad_norm_(list(parameters.values()), 1.0)
+        if not bool(torch.isfinite(norm + value)):
+            raise TrainingError(
+                f"The loss is no number any more (step {self.state.step + 1}).",
+                "The last checkpoint is sound. Go on from it with a lower learning rate.",
+            )
+        warm = min(1.0, (self.state.step + 1) / max(1, self.recipe.warmup))
+        self.optimiser.param_groups[0]["lr"] = self.recipe.learning_rate * warm
+        self.optimiser.step()
+        # As Adam's own estimates: early on the mean forgets faster, or it would stay near the first values.
+        keep = min(self.recipe.averaging, (self.state.step + 1) / (self.state.step + 10))
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                self.averaged[name].lerp_(parameter, 1 - keep)
+        return float(value.detach()), right.cpu(), made.left.cpu()
+
+    # Checkpoints
+
+    def save(self, path: Path, about: dict[str, str]) -> None:
+        """Write everything that is needed to go on.
+
+        Args:
+            path: of the file; what was there stays until the new one is whole.
+            about: what else identifies the training, e.g. the base's hash.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        tensors: dict[str, Tensor] = {}
+        for name, parameter in self.adapter.parameters.items():
+            moments = self.optimiser.state.get(parameter, {})
+            tensors[f"now.{name}"], tensors[f"mean.{name}"] = parameter.data, self.averaged[name]
+            tensors |= {
+                f"{kind}.{name}": moments[kind] for kind in ("exp_avg", "exp_avg_sq") if kind in moments
+            }
+        told = {"format": STATE_FORMAT, "state": written(self.state), "recipe": written(self.recipe)}
+        write_tensors(path, tensors, {**about, **told})
+
+    def restore(self, path: Path, about: dict[str, str]) -> None:
+        """Go on from a checkpoint.
+
+        Args:
+            path: of the file.
+            about: must be what it was saved with.
+
+        Raises:
+            TrainingError: it is damaged, or belongs to another base, recipe or data.
+        """
+        try:
+            with safe_open(path, framework="pt") as file:
+                told: dict[str, str] = file.metadata() or {}
+                names: list[str] = list(file.keys())
+                tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in names}
+        except (OSError, SafetensorError) as error:
+            raise TrainingError(
+                f"The checkpoint {path} can't be read: {error}.", "Begin anew in another folder."
+            ) from error
+        if told.get("format") != STATE_FORMAT:
+            raise TrainingError(f"{path} is no checkpoint of a training.")
+        for key, value in about.items():
+            if told.get(key) != value:
+                raise TrainingError(
+                    f"{path.name} was made with {key} {told.get(key, 'unknown')}, not {value}.",
+                    "Go on with the same base, or begin anew in another folder.",
+                )
+        try:
+            state = msgspec.json.decode(told.get("state", ""), type=State)
+            recipe = msgspec.json.decode(told.get("recipe", ""), type=Recipe)
+        except msgspec.DecodeError as error:
+            raise TrainingError(f"The checkpoint {path.name} is damaged: {error}.") from error
+        if recipe != self.recipe:
+            raise TrainingError(
+                f"The checkpoint {path.name} was made with another recipe.",
+                "Go on with the options that it was begun with, or begin anew in another folder.",
+            )
+        if len(self.chats) < state.chats or digest(self.chats[: state.chats]) != state.digest:
+            raise TrainingError(
+                "The data is not what this training began with.",
+                "Chats may be added at the end of the files, none changed. Or begin anew in another folder.",
+            )
+        for name, parameter in self.adapter.parameters.items():
+            wanted = {f"now.{name}", f"mean.{name}"}
+            if any(key not in tensors or tensors[key].shape != parameter.shape for key in wanted):
+                raise TrainingError(
+                    f"The checkpoint {path.name} is damaged: {name} is missing or of another shape."
+                )
+        with torch.no_grad():
+            for name, parameter in self.adapter.parameters.items():
+                parameter.copy_(tensors[f"now.{name}"])
+                self.averaged[name].copy_(tensors[f"mean.{name}"])
+                if f"exp_avg.{name}" in tensors:
+                    self.optimiser.state[parameter] = {
+                        "step": torch.tensor(float(state.step)),
+                        "exp_avg": tensors[f"exp_avg.{name}"].to(parameter.device),
+                        "exp_avg_sq": tensors[f"exp_avg_sq.{name}"].to(parameter.device),
+                    }
+        self.state = state
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Windows that are run together: N rows, R of them learnt."""
+
+    ids: Tensor
+    """int64 [N]: input tokens; what stands at masked places doesn't matter."""
+    masked: Tensor
+    """bool [N]: inputs that are the mask."""
+    groups: list[Group]
+    rows: Tensor
+    """int64 [R]: rows that are learnt."""
+    target: Target
+    left: Tensor
+    """int64 [R]: masks to the left of the token in its block."""
+
+
+def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int) -> Batch:
+    """Lay out windows of several chats, their weights brought to a sum of 1.
+
+    Args:
+        lessons: chats and their windows.
+        stop_id: stands behind a chat's end.
+    """
+    ids, masked, groups, rows, tokens, weights, left, taught, chances = ([] for _ in range(9))
+    count = 0
+    for lesson, windows in lessons:
+        for each in windows:
+            size, device = each.size, lesson.ids.device
+            cells = each.starts[:, None] + torch.arange(-1, size)
+            padded = functional.pad(
+                lesson.ids, (0, max(0, int(cells.max()) + 1 - len(lesson.ids))), value=stop_id
+            )
+            tokens_here = padded[cells.to(device)]
+            # A window's inputs: the last clean token, then the block but for its last token.
+            ids.append(tokens_here[:, :-1].flatten())
+            masked.append(functional.pad(each.masked[:, :-1], (1, 0)).flatten())
+            groups.append(Group(lesson.reading, each.starts.to(device), size))
+            learnt = each.weight.flatten().nonzero().flatten()
+            rows.append(learnt + count)
+            tokens.append(tokens_here[:, 1:].flatten()[learnt.to(device)])
+            weights.append(each.weight.flatten()[learnt])
+            left.append((each.masked.cumsum(-1) - each.masked.long()).flatten()[learnt])
+            places = (each.starts[:, None] + torch.arange(size)).flatten()[learnt].to(device)
+            taught.append(lesson.teacher_tokens[places])
+            chances.append(lesson.teacher_chances[places])
+            count += each.masked.numel()
+    device = ids[0].device
+    weight = torch.cat(weights)
+    target = Target(
+        torch.cat(tokens), (weight / weight.sum()).to(device), torch.cat(taught), torch.cat(chances)
+    )
+    return Batch(
+        torch.cat(ids),
+        torch.cat(masked).to(device),
+        groups,
+        torch.cat(rows).to(device),
+        target,
+        torch.cat(left),
+    )
+
+
+def forward(network: Network, adapter: LowRank, made: Batch, *, recompute: bool = False) -> Tensor:
+    """The noised stream over a batch: [N, hidden], normed."""
+    x = functional.embedding(made.ids, network.embedding)
+    x = torch.where(made.masked[:, None], adapter.mask, x)
+    return network.noised(x, made.groups, adapter, recompute=recompute)
+
+
+def written(value: State | Recipe) -> str:
+    """As JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def generator(*numbers: int) -> torch.Generator:
+    """Chance that follows from some numbers alone."""
+    said = hashlib.blake2b(",".join(map(str, numbers)).encode(), digest_size=7).digest()
+    return torch.Generator().manual_seed(int.from_bytes(said))
+
+
+def digest(chats: Sequence[Chat]) -> str:
+    """A hash of what is learnt."""
+    found = hashlib.sha256()
+    for chat in chats:
+        found.update(json.dumps([chat.ids, chat.answers]).encode())
+    return found.hexdigest()
