@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
-from rich.cells import cell_len, split_graphemes
+from rich.cells import cell_len, set_cell_size, split_graphemes
 
 
 class Glyphs(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +138,14 @@ def clean(text: str, glyphs: Glyphs = UNICODE) -> str:
     Line breaks and tabs stay, and the joiners that emoji and many scripts are written with.
     """
     return text.replace("\r\n", "\n").translate(_prose_table(glyphs))
+
+
+def cut(text: str, width: int, dots: str) -> str:
+    """``text`` in at most ``width`` cells; where it is cut, as many of the dots as fit show it."""
+    if cell_len(text) <= width:
+        return text
+    dots = dots[: max(width, 0)]
+    return set_cell_size(text, max(width, 0) - len(dots)).rstrip() + dots
 
 
 def chop(text: str, width: int) -> list[str]:

@@ -4,6 +4,7 @@ One poll a frame takes in all that has happened since the last one. Nothing runs
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from dllm_tui.errors import DllmError
-from dllm_tui.events import Done, Error, KnobChange
+from dllm_tui.events import AnyEvent, Done, Error, KnobChange
 from dllm_tui.knobs import POLICIES
 from dllm_tui.ports import HostState, Run
 from dllm_tui.session import Session
@@ -28,6 +29,10 @@ from dllm_tui.tui.widgets.footer import Item
 
 EVERYWHERE = {"interrupt", "quit", "everything"}
 """Actions that work over a dialog too."""
+
+READING_SECONDS = 0.2
+"""How long the meters stand while an answer is written: nobody reads digits faster, and each drawing holds
+the engine up."""
 
 
 class Following(BaseApp, inherit_bindings=False):
@@ -59,6 +64,10 @@ class Following(BaseApp, inherit_bindings=False):
         self._noticed = 0
         """Notices of the session that were shown."""
         self._meter = Meter()
+        self._read = 0.0
+        """When the meters were last drawn."""
+        self._unread = False
+        """The meter knows more than they show."""
         self._effects = Effects()
         self._writing = False
         self._shown: list[str] = []
@@ -130,12 +139,17 @@ class Following(BaseApp, inherit_bindings=False):
             self._noticed += 1
         run = self.session.run
         new = run.events[self._taken :] if run else ()
-        if not new:
-            return
+        if new:
+            self._fold(new)
+        now = time.monotonic()
+        if self._unread and (not self._writing or now >= self._read + READING_SECONDS):
+            self._read, self._unread = now, False
+            self._scrubbing.show_reading(self._meter.reading)
+
+    def _fold(self, new: Sequence[AnyEvent]) -> None:
         self._taken += len(new)
         self._effects.fold(new)
-        if self._meter.fold(new):
-            self._scrubbing.show_reading(self._meter.reading)
+        self._unread |= self._meter.fold(new)
         for event in new:
             if isinstance(event, KnobChange):
                 self._chat.panel.mark(event.changes, turned=False)

@@ -40,7 +40,7 @@ class Scrubbing:
         """Once a frame: take in new answers and steps, and move on where it plays."""
         answers = self._chat.conversation.answers
         newest = answers[-1] if answers else None
-        if newest is not self._newest or self._answer not in answers:
+        if newest is not self._newest or (self._answer and self._answer not in answers):
             self._newest = newest
             self._look_at(newest)
         timeline = self._chat.timeline
@@ -48,7 +48,7 @@ class Scrubbing:
         if timeline.scrub.tick():
             self.show()
         elif grown:
-            timeline.refresh()
+            timeline.redraw_line()
 
     def show_reading(self, reading: Reading | None) -> None:
         """Show the newest numbers, unless an earlier step is looked at."""

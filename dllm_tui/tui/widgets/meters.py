@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.strip import Strip
 
@@ -54,7 +55,7 @@ def duration(seconds: float) -> tuple[str, str]:
 class Meters(Drawn):
     """Draws a :class:`~dllm_tui.tui.metrics.Reading`, line by line."""
 
-    reading: reactive[Reading | None] = reactive[Reading | None](None)
+    reading: reactive[Reading | None] = reactive[Reading | None](None, repaint=False)
 
     def __init__(self, pen: Pen) -> None:
         super().__init__(pen, id="meters")
@@ -62,21 +63,38 @@ class Meters(Drawn):
         self.then = ""
         """When the numbers are of, where that is not now."""
         self._lines: list[Strip] = []
+        self._laid_out: tuple[Size, Pen] | None = None
 
     def watch_reading(self, reading: Reading | None) -> None:
-        """Say in the frame whether these are the numbers of now."""
+        """Draw the lines that changed, and say in the frame whether these are the numbers of now."""
         ended = reading is not None and reading.reason is not None
-        self.border_title = self.then or ("last answer" if ended else "now")
-        self.border_subtitle = REASONS[reading.reason] if reading and reading.reason else ""
+        title = self.then or ("last answer" if ended else "now")
+        subtitle = REASONS[reading.reason] if reading and reading.reason else ""
+        if (title, subtitle) != (self.border_title, self.border_subtitle):
+            self.border_title, self.border_subtitle = title, subtitle
+        before, lines = self._lines, self._lay_out()
+        if len(before) != len(lines):
+            self.refresh()
+            return
+        width = self.size.width
+        pairs = enumerate(zip(before, lines, strict=True))
+        if changed := [Region(0, y, width, 1) for y, (old, new) in pairs if old != new]:
+            self.refresh(*changed)
 
     def render_lines(self, crop):  # noqa: ANN001, ANN201 # pyright: ignore
-        """Lay the lines out once a frame, then as Textual does."""
-        self._lines = self._layout()
+        """Lay the lines out where size or pen are new, then as Textual does."""
+        if self._laid_out != (self.size, self.pen):
+            self._lay_out()
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         """One of the lines laid out."""
         return self.finish(self._lines[y] if y < len(self._lines) else Strip([]))
+
+    def _lay_out(self) -> list[Strip]:
+        self._laid_out = self.size, self.pen
+        self._lines = self._layout()
+        return self._lines
 
     def _layout(self) -> list[Strip]:
         reading, width, height = self.reading, self.size.width, self.size.height

@@ -4,16 +4,17 @@ import enum
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
 from dllm_tui.trace.timeline import Bucket, Timeline
 from dllm_tui.tui.actions import bindings
-from dllm_tui.tui.cells import printable
+from dllm_tui.tui.cells import cut, printable
 from dllm_tui.tui.marks import Marks
 from dllm_tui.tui.pen import Drawn, Pen
 from dllm_tui.tui.scrub import Scrub
@@ -156,6 +157,10 @@ class TimelineRow(Drawn, can_focus=True):
         self.border_subtitle = "" if self.scrub.moment is None else self.pace
         self.refresh()
 
+    def redraw_line(self) -> None:
+        """Draw what has been added, and leave the frame as it is."""
+        self.refresh(Region(0, 0, self.size.width, 1))
+
     # -- drawing
 
     def render_line(self, y: int) -> Strip:
@@ -169,7 +174,7 @@ class TimelineRow(Drawn, can_focus=True):
         left = max(room - len(self._signs), 0)
         said = Strip(self._note(left)) if left >= FEW else Strip([])
         gap = max(width - len(self._signs) - status.cell_length - said.cell_length, 0)
-        return self.finish(Strip([*self._chart(), Segment(" " * gap), *status, *said]))
+        return self.finish(Strip([*self._chart(), Segment(" " * gap), *status, *said]).simplify())
 
     def _lay_out(self, width: int) -> None:
         timeline, marks = self.scrub.timeline, self.pen.marks
@@ -212,8 +217,7 @@ class TimelineRow(Drawn, can_focus=True):
         text, room = printable(self.scrub.note, self.pen.glyphs), room - 5
         if not text:
             return []
-        if cell_len(text) > room:
-            text = set_cell_size(text, room - len(marks.dots)) + marks.dots
+        text = cut(text, room, marks.dots)
         return [Segment(f"   {marks.turned} ", self.pen.turned), Segment(text, self.pen.muted)]
 
     # -- the mouse
