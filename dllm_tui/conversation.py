@@ -4,15 +4,30 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from dllm_tui import __version__
 from dllm_tui.errors import TraceError
-from dllm_tui.events import AnyEvent, Done, Header, ModelInfo, Pieces, RunStart, Turn, text_of
+from dllm_tui.events import (
+    AnyEvent,
+    Done,
+    Header,
+    KnobsSet,
+    ModelInfo,
+    Pieces,
+    RunStart,
+    ScreenSize,
+    Turn,
+    encode,
+    text_of,
+)
 from dllm_tui.knobs import LiveKnobs
+from dllm_tui.trace.archive import Archive
 from dllm_tui.trace.chats import Past, follow
+from dllm_tui.trace.recording import Recording
 from dllm_tui.trace.writer import Writer
 
 _BYTES_PER_TOKEN = 3.0
@@ -49,12 +64,14 @@ class Conversation:
         create: makes the chat's file when the first turn comes; ``None`` keeps nothing.
         recorders: get every event too; they outlive the chat.
         report: is told once what could not be written.
+        opening: how things stand where a sitting begins, for the record: behind each header.
     """
 
     def __init__(
         self,
         model: Callable[[], ModelInfo | None],
         *,
+        opening: Callable[[], Sequence[ScreenSize | KnobsSet]] = tuple,
         create: Callable[[], Writer] | None = None,
         recorders: Sequence[Recorder] = (),
         report: Callable[[TraceError], None],
@@ -66,13 +83,18 @@ class Conversation:
         self.start = 0
         """Turns before this one (but for the system prompt) are no longer sent: the context is too short."""
         self.file: Writer | None = None
+        self.recording: Recording | None = None
+        """Gets every event too, while there is one."""
         self.model: ModelInfo | None = None
         """The last header's."""
         self._began = False
         self._model = model
+        self._opening = opening
         self._create = create
         self._recorders = recorders
         self._report = report
+        self._unkept: list[AnyEvent] = []
+        """All that has happened, where there is no file of it."""
         self._measured: list[_Measured] = []
         self._answering = 0
         self._left = False
@@ -90,17 +112,45 @@ class Conversation:
 
     def take(self, event: AnyEvent) -> None:
         """Record an event, with the time of day; a turn joins the conversation."""
-        if isinstance(event, Turn | RunStart):
-            event = msgspec.structs.replace(event, at=round(time.time(), 3))
         with self._lock:
             model = self._model()
             if not self._began or (model and model != self.model):
                 self._began, self.model = True, model
-                self._write(_header(model))
-            self._write(event)
+                self._write(header(model))
+                for stands in self._opening():
+                    self._write(stamped(stands))
+            self._write(event := stamped(event))
             if isinstance(event, Turn):
                 self.turns = follow(self.turns, event)
                 self._measured = [known for known in self._measured if known.end < len(self.turns)]
+
+    def note(self, event: ScreenSize | KnobsSet) -> None:
+        """Record what happens beside the conversation; before that begins, only in a recording."""
+        with self._lock:
+            if self._began:
+                self.take(event)
+            elif self.recording:
+                self.recording.write(stamped(event))
+
+    def record(self, recording: Recording | None) -> None:
+        """Let a recording have what happens from now on."""
+        with self._lock:
+            if recording:
+                recording.join(len(self.turns))
+            self.recording = recording
+
+    def trace(self) -> Archive:
+        """What has happened, to look things up.
+
+        Raises:
+            TraceError: nothing has, or the file can't be read.
+        """
+        with self._lock:
+            if self.file:
+                return Archive(self.file.path)
+            if not self._unkept:
+                raise TraceError("Nothing was asked yet.")
+            return Archive(Path("this chat"), b"".join(encode(event) + b"\n" for event in self._unkept))
 
     def answer(
         self, turns: Sequence[Turn], start: int, knobs: LiveKnobs
@@ -165,9 +215,12 @@ class Conversation:
                 self.file = create()
         except TraceError as error:
             self._report(error)
-        for recorder in (*self._recorders, *([self.file] if self.file else [])):
+        if not self.file:
+            self._unkept.append(event)
+        for recorder in (*self._recorders, self.recording, self.file):
             try:
-                recorder.write(event)
+                if recorder:
+                    recorder.write(event)
             except TraceError as error:
                 self._report(error)
 
@@ -214,6 +267,14 @@ class _Answer:
         self._chat.end_answer(done, turn, self._events, self._start, self._read + done.tokens)
 
 
-def _header(model: ModelInfo | None) -> Header:
+def stamped(event: AnyEvent) -> AnyEvent:
+    """The event with the time of day, if it is of those that have one."""
+    if isinstance(event, Turn | RunStart | ScreenSize | KnobsSet):
+        return msgspec.structs.replace(event, at=round(time.time(), 3))
+    return event
+
+
+def header(model: ModelInfo | None) -> Header:
+    """The header of what this program writes now."""
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return Header(app=f"dllm-chat {__version__}", created=created, model=model)

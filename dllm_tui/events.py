@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2 added ``screen`` and ``set``; traces of schema 1 are read as they are."""
 
 MAX_CELLS = 1 << 16
 """Longest canvas that is read from a file, twice the longest answer: more is broken or hostile."""
@@ -31,6 +32,8 @@ Reason: TypeAlias = Literal["stop", "length", "context", "cancelled", "error"]
 
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MAX_CELLS)]
 Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_CELLS)]
+Cells: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 14)]
+"""Columns or rows of a terminal."""
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 Probability: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1.0 + 1e-3)]
 """0 … 1, with room for the rounding of a softmax."""
@@ -125,6 +128,24 @@ class Turn(Event, frozen=True, kw_only=True, tag="turn"):
     replaces: Count | None = None
     at: Moment | None = None
     """When it was said, in seconds since 1970, UTC; ``None`` where that isn't known."""
+
+
+class ScreenSize(Event, frozen=True, kw_only=True, tag="screen"):
+    """From now on the interface has this size: where a sitting begins, and when the terminal is resized."""
+
+    columns: Cells
+    rows: Cells
+    at: Moment | None = None
+    """When, in seconds since 1970, UTC; ``None`` where that isn't known."""
+
+
+class KnobsSet(Event, frozen=True, kw_only=True, tag="set"):
+    """Knobs stand like this while nothing runs: all where a sitting begins, those that are turned later."""
+
+    changes: dict[str, Any]
+    """Values by name."""
+    at: Moment | None = None
+    """When, in seconds since 1970, UTC; ``None`` where that isn't known."""
 
 
 class RunStart(Event, frozen=True, kw_only=True, tag="run"):
@@ -250,9 +271,13 @@ class Done(Event, frozen=True, kw_only=True, tag="done"):
     seconds_by_phase: dict[str, Seconds] = {}
 
 
-AnyEvent: TypeAlias = (
-    Header | Turn | RunStart | BlockStart | Pieces | Step | KnobChange | Commit | Error | Done
-)
+RunEvent: TypeAlias = RunStart | BlockStart | Pieces | Step | KnobChange | Commit | Error | Done
+"""What a generation reports; each names its ``run``."""
+
+SessionEvent: TypeAlias = Header | Turn | ScreenSize | KnobsSet
+"""What happens around generations."""
+
+AnyEvent: TypeAlias = SessionEvent | RunEvent
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(AnyEvent)

@@ -43,6 +43,11 @@ def traces_dir() -> Path:
     return data_dir() / "chats"
 
 
+def demos_dir() -> Path:
+    """Recordings, and answers that were saved to be shown."""
+    return data_dir() / "demos"
+
+
 def log_file() -> Path:
     """What libraries write on stderr while the app owns the screen."""
     state = _chosen("DLLM_CHAT_DATA") or platformdirs.user_state_path(APP, appauthor=False)

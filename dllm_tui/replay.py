@@ -3,7 +3,17 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from dllm_tui.events import AnyEvent, Header, KnobChange, ModelInfo, Pieces, RunStart, Turn
+from dllm_tui.events import (
+    AnyEvent,
+    Header,
+    KnobChange,
+    KnobsSet,
+    ModelInfo,
+    Pieces,
+    RunStart,
+    ScreenSize,
+    Turn,
+)
 from dllm_tui.knobs import KNOBS, KnobError, Knobs, LiveKnobs
 from dllm_tui.ports import HostState, Message, Run, Sink
 from dllm_tui.session import Session, SessionError
@@ -87,8 +97,10 @@ class ReplaySession(Session):
         match event:
             case Header():
                 self._stage.show(event.model)
-            case Turn():
+            case Turn() | ScreenSize():
                 pass
+            case KnobsSet():
+                self._turned(event)
             case RunStart():
                 self._turned(event)
                 self._run = self._seen[event.run] = Run(self._live)
@@ -133,6 +145,9 @@ class ReplaySession(Session):
         """
         raise KnobError("a replay shows the knobs as they were turned then")
 
+    def resized(self, columns: int, rows: int) -> None:
+        """What the session was recorded at is of no concern for how it is shown."""
+
     def regenerate(self) -> Run:
         """Nothing is generated.
 
@@ -154,7 +169,7 @@ class ReplaySession(Session):
         match event:
             case RunStart():
                 self._knobs(event.knobs)
-            case KnobChange():
+            case KnobChange() | KnobsSet():
                 self._knobs(event.changes)
             case _:
                 pass

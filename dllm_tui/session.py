@@ -6,14 +6,16 @@ The engine is behind a port, :class:`~dllm_tui.ports.Host`.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dllm_tui.conversation import Conversation, Recorder
+from dllm_tui.conversation import Conversation, Recorder, header
 from dllm_tui.errors import DllmError, TraceError
-from dllm_tui.events import AnyEvent, Error, Turn
+from dllm_tui.events import AnyEvent, Error, KnobsSet, ScreenSize, Turn
 from dllm_tui.knobs import SUITED, Knobs, LiveKnobs
 from dllm_tui.ports import Host, HostState, Message, Run, Sink
 from dllm_tui.settings import Settings
 from dllm_tui.trace import SUFFIX
 from dllm_tui.trace import chats as chat_files
+from dllm_tui.trace.archive import Archive
+from dllm_tui.trace.recording import Recording
 from dllm_tui.trace.writer import Writer
 
 __all__ = ["Host", "HostState", "Message", "Run", "Session", "SessionError", "Sink"]
@@ -52,11 +54,14 @@ class Session:
         self.host = host
         self.notices: list[Error] = []
         """What people should know besides the runs' own events; only ever grows."""
+        self.recording: Recording | None = None
+        """What records the session now, whether or not chats are kept."""
         self._settings = settings
         self._history = history
         self._recorders = recorders
         self._defaults = defaults or host.state.defaults
         self._live = LiveKnobs(settings.turned(self._defaults))
+        self._screen: ScreenSize | None = None
         self._chat = self._conversation()
         self._run: Run | None = None
         self._ending: Run | None = None
@@ -143,7 +148,7 @@ class Session:
         return said
 
     def turn(self, **changes: object) -> Knobs:
-        """Turn knobs; a run that goes on follows from its next step or block.
+        """Turn knobs; a run that goes on follows from its next step or block, and tells it in its events.
 
         A policy brings what suits it, unless that is turned too, and takes it along when it goes.
 
@@ -156,7 +161,18 @@ class Session:
             brought = SUITED.get(str(now["policy"]), {})
             back = {name: usual[name] for name, value in brought.items() if now[name] == value}
             changes = back | SUITED.get(str(changes["policy"]), {}) | changes
-        return self._live.turn(**changes)
+        knobs = self._live.turn(**changes)
+        turned = {name: value for name, value in knobs.to_dict().items() if value != now[name]}
+        if turned and not self.running:
+            self._chat.note(KnobsSet(changes=turned))
+        return knobs
+
+    def resized(self, columns: int, rows: int) -> None:
+        """Say what size the interface has, for the record."""
+        screen = ScreenSize(columns=columns, rows=rows)
+        if screen != self._screen:
+            self._screen = screen
+            self._chat.note(screen)
 
     # What can be done
 
@@ -201,6 +217,7 @@ class Session:
     def new(self) -> None:
         """Begin a new chat; an answer that is being written ends, and is kept in its own chat."""
         self._leave()
+        self._chat.record(self.recording)
 
     def resume(self, chat: str) -> None:
         """Go on with a chat that was kept.
@@ -220,6 +237,7 @@ class Session:
         file = Writer(path, append=True, known=past.known)
         self._leave()
         self._chat.go_on(past, file)
+        self._chat.record(self.recording)
 
     def chats(self) -> list[chat_files.Chat]:
         """The chats that were kept, the one used last first.
@@ -229,6 +247,39 @@ class Session:
         """
         return chat_files.listing(self._history) if self._history else []
 
+    def trace(self) -> Archive:
+        """The present chat, to look things up; of one that isn't kept, as it stands.
+
+        Raises:
+            TraceError: nothing was asked yet, or it can't be read.
+        """
+        return self._chat.trace()
+
+    def record(self, path: Path, *, replace: bool = False) -> Recording:
+        """Record what happens from now on, also where chats are not kept.
+
+        Raises:
+            SessionError: a recording goes on.
+            TraceError: the file can't be written, or is there already and is not to be replaced.
+        """
+        if self.recording:
+            raise SessionError(f"{self.recording.path} is being recorded.", "Stop that first.")
+        self.recording = Recording(
+            path, header=header(self.host.state.model), opening=self._opening(), replace=replace
+        )
+        self._chat.record(self.recording)
+        return self.recording
+
+    def stop_recording(self) -> Path | None:
+        """End the recording; its file, or ``None`` where nothing was said, or nothing recorded.
+
+        Raises:
+            TraceError: the file can't have its name.
+        """
+        recording, self.recording = self.recording, None
+        self._chat.record(None)
+        return recording.path if recording and recording.close() else None
+
     def delete(self, chat: str) -> None:
         """Remove a chat for good; if it is the present one, a new one begins.
 
@@ -237,14 +288,20 @@ class Session:
         """
         path = self._path(chat)
         if self._chat.file and self._chat.file.path == path:
-            self._leave()
+            self.new()
         chat_files.delete(path)
 
     def close(self, timeout: float = 1.0) -> None:
         """Stop, give the running answer ``timeout`` seconds to be kept, and close the files."""
+        self.stop()
+        last = self._run or self._ending
+        if last:
+            last.wait(timeout)
+        try:
+            self.stop_recording()
+        except TraceError as error:
+            self.notices.append(Error(message=error.message, hint=error.hint))
         self._leave()
-        if self._ending:
-            self._ending.wait(timeout)
         for recorder in self._recorders:
             recorder.close()
 
@@ -286,13 +343,19 @@ class Session:
         history = self._history
         return Conversation(
             model=lambda: self.host.state.model,
+            opening=self._opening,
             create=(lambda: chat_files.create(history)) if history else None,
             recorders=self._recorders,
             report=lambda error: self.notices.append(Error(message=error.message, hint=error.hint)),
         )
 
+    def _opening(self) -> list[ScreenSize | KnobsSet]:
+        """How things stand, where there is an interface in which they can change."""
+        return [self._screen, KnobsSet(changes=self.knobs.to_dict())] if self._screen else []
+
     def _leave(self) -> None:
         self.stop()
+        self._chat.record(None)
         self._chat.leave()
         self._ending = self._run or self._ending
         self._chat, self._run = self._conversation(), None

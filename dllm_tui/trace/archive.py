@@ -4,18 +4,21 @@ Only an index stays in memory; events are decoded when somebody asks for them. S
 opens fast and takes little.
 """
 
+import os
+import weakref
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, overload
+from typing import BinaryIO, TypeVar, overload
 
 import msgspec
 
 from dllm_tui.errors import TraceError
-from dllm_tui.events import AnyEvent, Header, Pieces, RunStart, Turn, decode
+from dllm_tui.events import AnyEvent, Header, KnobsSet, Pieces, RunStart, ScreenSize, Turn, decode
 from dllm_tui.trace.reader import read_lines
 from dllm_tui.trace.timeline import Timeline
 
@@ -26,36 +29,37 @@ Item = TypeVar("Item")
 
 
 class Archive(Sequence[AnyEvent]):
-    """The events of a trace, as a sequence.
+    """The events of a trace, as a sequence that any thread may read. The file may grow meanwhile.
 
     Args:
         path: the trace.
+        data: its content, where that is not in the file of this name, or in none.
 
     Raises:
         TraceError: as :func:`dllm_tui.trace.reader.read`; and where an event is asked for, that the file was
             changed since.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, data: bytes | None = None) -> None:
         self.path = path
         self.timeline = Timeline()
         self.headers: list[int] = []
         """Where the headers are."""
+        self.known = dict[int, bytes]()
+        """The bytes of tokens under the last header."""
         self._offsets = array("Q", [0])
         """Where every line begins, and the end of the last."""
         self._runs: dict[int, Excerpt] = {}
-        try:
-            if not path.is_file():
-                reason = "is not a file" if path.exists() else "there is no such file"
-                raise TraceError(f"{path}: {reason}")
-            self._file = path.open("rb")
+        self._read: Callable[[int, int], bytes] = _closed
+        self._let_go: Callable[[], object] = lambda: None
+        if data is not None:
+            self._read = partial(_part, data)
+            self._index(BytesIO(data))
+        else:
             try:
-                self._index()
-            except BaseException:
-                self._file.close()
-                raise
-        except OSError as error:
-            raise TraceError(f"{path}: can't be read: {error.strerror}") from None
+                self._open()
+            except OSError as error:
+                raise TraceError(f"{path}: can't be read: {error.strerror}") from None
         self._decoded = lru_cache(CACHED)(self._decode)
 
     def __len__(self) -> int:
@@ -81,7 +85,8 @@ class Archive(Sequence[AnyEvent]):
 
     def close(self) -> None:
         """Let go of the file; no event can be had after that."""
-        self._file.close()
+        self._read = _closed
+        self._let_go()
 
     @property
     def runs(self) -> "dict[int, Excerpt]":
@@ -101,36 +106,55 @@ class Archive(Sequence[AnyEvent]):
         assert isinstance(event, kind)
         return event
 
-    def _index(self) -> None:
-        pieces, special = dict[int, bytes](), set[int]()
-        for at, event in enumerate(read_lines(self._file, name=str(self.path))):
-            self._offsets.append(self._file.tell())
+    def _open(self) -> None:
+        if not self.path.is_file():
+            reason = "is not a file" if self.path.exists() else "there is no such file"
+            raise TraceError(f"{self.path}: {reason}")
+        with self.path.open("rb") as file:
+            self._index(file)
+            descriptor = os.dup(file.fileno())
+        self._read = partial(_pread, descriptor)
+        self._let_go = weakref.finalize(self, os.close, descriptor)
+
+    def _index(self, file: BinaryIO) -> None:
+        special = set[int]()
+        for at, event in enumerate(read_lines(file, name=str(self.path))):
+            self._offsets.append(file.tell())
             self.timeline.add(event)
             match event:
                 case Header():
                     self.headers.append(at)
-                    pieces, special = {}, set()
+                    self.known, special = {}, set()
                 case RunStart():
-                    self._runs[event.run] = Excerpt(self, event.run, pieces, special)
+                    self._runs[event.run] = Excerpt(self, event.run, self.known, special)
                     self._runs[event.run].places.append(at)
-                case Turn():
+                case Turn() | ScreenSize() | KnobsSet():
                     pass
                 case _:
                     self._runs[event.run].places.append(at)
                     if isinstance(event, Pieces):
-                        pieces.update(event.pieces)
+                        self.known.update(event.pieces)
                         special.update(event.special)
 
     def _decode(self, at: int) -> AnyEvent:
-        changed = TraceError(f"{self.path}: was changed while it was open", "Open it again.")
-        start, end = self._offsets[at], self._offsets[at + 1]
         try:
-            self._file.seek(start)
-            return decode(self._file.read(end - start))
+            return decode(self._read(self._offsets[at], self._offsets[at + 1]))
         except msgspec.DecodeError:
-            raise changed from None
-        except (OSError, ValueError) as error:
+            raise TraceError(f"{self.path}: was changed while it was open", "Open it again.") from None
+        except OSError as error:
             raise TraceError(f"{self.path}: can't be read: {error}") from None
+
+
+def _part(data: bytes, start: int, end: int) -> bytes:
+    return data[start:end]
+
+
+def _pread(descriptor: int, start: int, end: int) -> bytes:
+    return os.pread(descriptor, end - start, start)
+
+
+def _closed(start: int, end: int) -> bytes:
+    raise OSError("it was closed")
 
 
 class Excerpt(Sequence[AnyEvent]):

@@ -17,14 +17,13 @@ from dllm_tui.events import (
     Done,
     Header,
     Pieces,
-    RunStart,
     Step,
     Turn,
     decode,
     text_of,
 )
 from dllm_tui.trace import MAX_LINE, SUFFIX
-from dllm_tui.trace.reader import read
+from dllm_tui.trace.archive import Archive
 from dllm_tui.trace.writer import Writer
 
 TITLE_LENGTH = 80
@@ -60,7 +59,7 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat read whole, to go on with."""
+    """A chat that was kept, to go on with."""
 
     header: Header
     """The last one: the model that answered last."""
@@ -101,40 +100,22 @@ def listing(directory: Path) -> list[Chat]:
 
 
 def load(path: Path) -> Past:
-    """Read a chat whole.
+    """Open a chat to go on with; its events stay in the file until somebody asks for them.
 
     Raises:
         TraceError: as :func:`dllm_tui.trace.reader.read`.
     """
-    header, turns, next_run = Header(), list[Turn](), 0
-    pieces, special = dict[int, bytes](), list[int]()
-    runs = dict[int, list[AnyEvent]]()
-    for event in read(path):
-        match event:
-            case Header():
-                header = event
-                pieces.clear()
-                special.clear()
-            case Turn():
-                turns = follow(turns, event)
-            case RunStart():
-                next_run = max(next_run, event.run + 1)
-                before = Pieces(run=event.run, pieces=dict(pieces), special=tuple(special))
-                runs[event.run] = [event, before]
-            case Pieces():
-                pieces.update(event.pieces)
-                special.extend(event.special)
-                runs[event.run].append(event)
-            case _:
-                runs[event.run].append(event)
+    archive = Archive(path)
+    turns, runs = archive.turns_at(len(archive)), archive.runs
     named = {turn.run for turn in turns}
+    last = max(runs, default=-1)
     return Past(
-        header=header,
+        header=archive.header_at(len(archive)),
         turns=tuple(turns),
-        next_run=next_run,
-        known=frozenset(pieces),
+        next_run=last + 1,
+        known=frozenset(archive.known),
         events={run: events for run, events in runs.items() if run in named},
-        interrupted=_interrupted(turns, runs.get(next_run - 1, [])),
+        interrupted=_interrupted(turns, runs.get(last, ())),
     )
 
 
@@ -155,13 +136,13 @@ def delete(path: Path) -> None:
         raise TraceError(f"{path}: can't be removed: {error.strerror}") from None
 
 
-def title(text: str) -> str:
-    """A prompt as one line of at most :data:`TITLE_LENGTH` printable characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * TITLE_LENGTH]).split())
-    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
+def title(text: str, longest: int = TITLE_LENGTH) -> str:
+    """A prompt as one line of at most so many printable characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * longest]).split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-def _interrupted(turns: list[Turn], events: list[AnyEvent]) -> tuple[AnyEvent, ...]:
+def _interrupted(turns: Sequence[Turn], events: Sequence[AnyEvent]) -> tuple[AnyEvent, ...]:
     """The end that a chat's last run should have had, if it has none and had come to a text."""
     if not turns or turns[-1].role != "user" or not events or isinstance(events[-1], Done):
         return ()

@@ -16,8 +16,10 @@ from dllm_tui.events import (
     Error,
     Header,
     KnobChange,
+    KnobsSet,
     Pieces,
     RunStart,
+    ScreenSize,
     Step,
     Turn,
     decode,
@@ -133,6 +135,8 @@ class _Check:
                 self._turn(event)
             case RunStart():
                 self._start(event)
+            case ScreenSize() | KnobsSet():
+                pass
             case _:
                 self._part(event)
 

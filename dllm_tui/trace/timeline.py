@@ -24,8 +24,10 @@ from dllm_tui.events import (
     Done,
     Header,
     KnobChange,
+    KnobsSet,
     Reason,
     RunStart,
+    ScreenSize,
     Step,
     Turn,
 )
@@ -162,7 +164,9 @@ class Timeline:
         self.blocks: list[BlockSpan] = []
         self.turns: list[Said] = []
         self.turned = array("Q")
-        """Where knobs were set or turned: starts of runs, and knob changes."""
+        """Where knobs were set or turned: starts of runs, and knob changes, in runs and between them."""
+        self.screens = array("Q")
+        """Where the size of the interface is told."""
         self._after = array("Q")
         """For every moment, how many events make up the state after it."""
         self._moment_times = array("d")
@@ -201,6 +205,8 @@ class Timeline:
                 self._start(event)
             case Turn():
                 self._turn(event)
+            case ScreenSize() | KnobsSet():
+                self._aside(event)
             case Header():
                 self._busy.clear()
                 self._base = None
@@ -270,6 +276,14 @@ class Timeline:
         )
         if turn.role == "assistant":
             self._belongs()
+
+    def _aside(self, event: ScreenSize | KnobsSet) -> None:
+        # where a sitting begins, these stand in front of its first prompt
+        self._pass(event.at, pause=0.0 if event.at is None or self._base is not None else PAUSE)
+        if isinstance(event, KnobsSet):
+            self.turned.append(len(self))
+        else:
+            self.screens.append(len(self))
 
     def _start(self, start: RunStart) -> None:
         self._pass(start.at, pause=0.0)

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from dllm_tui.events import Header, KnobChange, RunStart, Turn
+from dllm_tui.events import Header, KnobChange, KnobsSet, RunStart, Turn
 from dllm_tui.ports import Run
 from dllm_tui.replay import ReplaySession
 from dllm_tui.settings import Settings
@@ -67,7 +67,7 @@ class Stage(ChatApp):
                 session.take()
                 self._begin(self._run)
                 self._show_knobs()
-            case KnobChange():
+            case KnobChange() | KnobsSet():
                 session.take()
                 self._show_knobs()
             case Header():

@@ -79,10 +79,10 @@ def test_files_of_others_are_refused(path: Path, data: bytes):
 
 
 def test_a_newer_schema_is_refused_whatever_else_it_holds(path: Path):
-    data = b'{"type":"header","schema":2,"model":["changed"]}\n' + b'{"type":"unheard"}\n'
-    assert "newer dllm-chat (schema 2, known here: 1)" in refused(path, data)
-    inner = LINES[0] + b'{"type":"header","schema":2}\n'
-    assert "line 2: a header of schema 2" in refused(path, inner)
+    data = b'{"type":"header","schema":3,"model":["changed"]}\n' + b'{"type":"unheard"}\n'
+    assert "newer dllm-chat (schema 3, known here: 2)" in refused(path, data)
+    inner = LINES[0] + b'{"type":"header","schema":3}\n'
+    assert "line 2: a header of schema 3" in refused(path, inner)
 
 
 @pytest.mark.parametrize(

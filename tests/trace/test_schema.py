@@ -47,7 +47,7 @@ def test_every_event_of_a_recorded_run_is_valid():
         {"type": "unheard"},
         {"type": "turn", "role": "robot", "text": ""},
         {"type": "turn", "role": "user"},
-        {"type": "header", "schema": 2},
+        {"type": "header", "schema": 3},
         {"type": "step", "phase": "denoise", "nfe": -1, "length": 1},
         {"type": "step", "phase": "denoise", "nfe": 1, "length": 1, "changes": [{"position": 0}]},
         {"type": "pieces", "pieces": {"x": ""}},

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from dllm_tui import paths
 from dllm_tui.errors import ExportError
 from dllm_tui.events import AnyEvent, Done, encode
 from dllm_tui.trace import chats
@@ -144,13 +145,21 @@ def write_text(archive: Archive, path: Path, *, force: bool = False) -> None:
         temporary.write_text(written, encoding="utf-8", newline="\n")
 
 
-def write_trace(events: Iterable[AnyEvent], path: Path, *, force: bool = False) -> None:
+def write_trace(
+    events: Iterable[AnyEvent], path: Path, *, force: bool = False, private: bool = False
+) -> None:
     """Write events as a trace.
+
+    Args:
+        events: what is written.
+        path: where; a file that is there is left alone unless ``force`` is set.
+        force: replace a file that is there.
+        private: for the user's eyes alone, in a folder that is made if need be.
 
     Raises:
         ExportError: the file is there already or can't be written.
     """
-    with fresh(path, force=force) as temporary, temporary.open("wb") as out:
+    with fresh(path, force=force, private=private) as temporary, temporary.open("wb") as out:
         out.writelines(encode(event) + b"\n" for event in events)
 
 
@@ -165,10 +174,10 @@ def _to_the_end(film: Film) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def fresh(path: Path, *, force: bool) -> Generator[Path]:
+def fresh(path: Path, *, force: bool, private: bool = False) -> Generator[Path]:
     """A file to write into that takes its place when all went well; otherwise nothing is left of it.
 
-    It may be read by whoever the user's umask lets: it is made to be shown.
+    It may be read by whoever the user's umask lets: it is made to be shown, unless it is ``private``.
 
     Raises:
         ExportError: a file is there and ``force`` isn't set, or it can't be written.
@@ -177,7 +186,9 @@ def fresh(path: Path, *, force: bool) -> Generator[Path]:
         raise ExportError(f"{path} exists already.", "Take another name, or --force to replace it.")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        if private:
+            paths.private(path.parent)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
