@@ -24,6 +24,10 @@ MAX_PROMPT = 1_000_000
 """Longest prompt that is taken, in characters: far above any context, and a trace line holds it."""
 
 
+WIDEST = 250
+"""Characters of a title, which the widest terminal has room for."""
+
+
 class SessionError(DllmError):
     """What was asked for makes no sense now: an empty prompt, or nothing to answer again."""
 
@@ -92,7 +96,7 @@ class Session:
     @property
     def title(self) -> str:
         """The first prompt in one line; empty for a new chat."""
-        return next((chat_files.title(turn.text) for turn in self.turns if turn.role == "user"), "")
+        return next((chat_files.title(turn.text, WIDEST) for turn in self.turns if turn.role == "user"), "")
 
     @property
     def id(self) -> str:

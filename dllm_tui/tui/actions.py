@@ -182,7 +182,7 @@ ACTIONS: dict[str, Action] = {
         ),
         Action(
             "inspect",
-            "Inspect a position (a click on the canvas does, too)",
+            "Inspect a position, as a click does",
             ("f4",),
             "Inspector",
             footer="inspect",
@@ -201,7 +201,7 @@ ACTIONS: dict[str, Action] = {
         Action("view", "Switch between canvas and text", ("f3",), "View", footer="view", slash=("view",)),
         Action(
             "colours",
-            "Colour canvases by confidence, order, entropy, age, or not",
+            "Colour by confidence, order, entropy, age",
             ("alt+v", "v"),
             "View",
             slash=("colours",),

@@ -14,8 +14,10 @@ from dllm_tui.errors import DllmError
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, KnobError
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
+from dllm_tui.trace import chats
 from dllm_tui.tui import clipboard
 from dllm_tui.tui.actions import ACTIONS, bindings
+from dllm_tui.tui.cells import cut
 from dllm_tui.tui.choice import Choice, described
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
 from dllm_tui.tui.following import Following
@@ -29,6 +31,8 @@ from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.timeline import TimelineRow
 from dllm_tui.tui.widgets.welcome import Welcome
 
+FIRST_WORDS = 40
+"""Cells of a prompt that waits, where that is said."""
 TWICE = 1.5
 """Seconds within which a second Ctrl+C quits."""
 
@@ -102,11 +106,10 @@ class ChatApp(Following, inherit_bindings=False):
         self._queued = text
         prompt = self._chat.composer.prompt
         if text:
-            first = text.splitlines()[0][:40]
             when = "after this answer" if self.running else "when the model is ready"
-            prompt.border_subtitle = Content(
-                f"will be sent {when}: {first}{self._chat.panel.pen.marks.dots * (first != text)}"
-            )
+            marks = self._chat.panel.pen.marks
+            first = cut(chats.title(text), FIRST_WORDS, marks.dots)
+            prompt.border_subtitle = Content(f"will be sent {when}: {first}")
         else:
             prompt.border_subtitle = ""
 

@@ -33,10 +33,10 @@ def entries(app: "ChatApp") -> dict[str, Entry]:
         values = ", ".join(f"{knob} {value}" for knob, value in knobs.items())
         found.append(Entry(Choice(f"preset {name}", f"Preset {name}", values), partial(app.turn, **knobs)))
     for name in app.policies:
-        choice = Choice(f"policy {name}", f"Policy {name}", POLICIES[name])
+        choice = Choice(f"policy {name}", f"Policy {name}", about=POLICIES[name])
         found.append(Entry(choice, partial(app.turn, policy=name)))
     for command in commands().values():
         if command.knob and not command.alias:
-            choice = Choice(f"/{command.name}", f"Turn {command.knob.label}", command.help)
+            choice = Choice(f"/{command.name}", f"Turn {command.knob.label}", about=command.help)
             found.append(Entry(choice, partial(app.ask_for, f"/{command.name} ")))
     return {entry.choice.value: entry for entry in found}

@@ -1,8 +1,8 @@
 """From a theme to what a canvas is drawn with: all styles, computed once.
 
 Colour never carries a meaning alone: masks are a glyph, guesses are italic, what was committed last is bold,
-what was changed is underlined. Without colours (:attr:`Palette.plain`) dim and reverse do the rest, and a guess
-stands between marks (:attr:`~dllm_tui.tui.cells.Glyphs.guess`): not every terminal shows dim and italic.
+what was changed is underlined. Without colours (:attr:`Palette.plain`) dim and reverse do the rest, and a
+guess stands between marks (:attr:`~dllm_tui.tui.cells.Glyphs.guess`), for not every terminal shows italic.
 """
 
 from dataclasses import dataclass

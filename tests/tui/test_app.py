@@ -222,6 +222,17 @@ async def test_a_prompt_sent_meanwhile_waits_and_can_be_taken_back():
         assert not prompt(app).border_subtitle
 
 
+async def test_what_is_said_of_a_waiting_prompt_is_plain_text():
+    host, _ = stepwise()
+    app = make_app(host)
+    async with app.run_test(size=SIZE) as pilot:
+        await ask(pilot, app, "a")
+        prompt(app).replace_text("a\x1b[31m [bold]\u202eb[/] c\nd")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert prompt(app)._border_subtitle.plain.endswith(": a [31m [bold] b[/] c d")
+
+
 async def test_escape_stops_and_takes_the_waiting_prompt_back():
     host, gate = stepwise()
     app = make_app(host)
@@ -547,6 +558,34 @@ async def test_a_title_that_is_cut_shows_that_it_is():
         await pilot.pause()
         line = str(app.screen.query_one(OptionList).get_option_at_index(0).prompt)
         assert "…   2 messages" in line
+
+
+async def test_what_is_said_of_a_choice_breaks_where_it_does_not_fit():
+    app = make_app()
+    async with app.run_test(size=(60, 30)) as pilot:
+        app.push_screen(Pick("policy", [Choice("a", "title " * 20, about="some words " * 12)]))
+        await until(pilot, lambda: isinstance(app.screen, Pick))
+        await pilot.pause()
+        options = app.screen.query_one(OptionList)
+        title, *about = str(options.get_option_at_index(0).prompt).split("\n")
+        assert title.endswith("…")
+        assert len(about) > 1
+        assert all(line.startswith("  some") or line.startswith("  words") for line in about)
+        assert max(len(line) for line in (title, *about)) <= options.scrollable_content_region.width
+
+
+async def test_the_frame_says_as_much_of_its_title_as_fits():
+    app = make_app(settings=Settings(plain=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ask(pilot, app, "word " * 30)
+        frame = app.query_one("#talk")
+        await until(pilot, lambda: "word" in str(frame.border_title))
+        room = frame.outer_size.width - 4
+        assert str(frame.border_title).endswith("...")
+        assert room - 6 <= len(str(frame.border_title)) <= room
+        await pilot.resize_terminal(99, 30)
+        await until(pilot, lambda: len(str(frame.border_title)) > room)
+        assert str(frame.border_title).isascii()
 
 
 async def test_presets_by_mouse():

@@ -6,11 +6,13 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from dllm_tui.tui.actions import Keymap
+from dllm_tui.tui.cells import cut
 from dllm_tui.tui.commands import Completion
 from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.pen import Drawn, Pen
@@ -38,8 +40,29 @@ FLAT = 16
 """Rows below which the conversation gets all there is."""
 LOW = 28
 """Rows from which the timeline is shown unasked."""
+CORNERS = 4
+"""Columns of a frame that its title can't have."""
 METERS = 5
 """Rows that the meters have at least, with their frame."""
+
+
+class Talk(Vertical):
+    """The frame of the conversation, which says as much of what that is about as there is room for."""
+
+    about: reactive[str] = reactive("")
+
+    def __init__(self, pen: Pen) -> None:
+        super().__init__(id="talk")
+        self._dots = pen.marks.dots
+
+    def watch_about(self) -> None:
+        """Say it."""
+        room = self.outer_size.width - CORNERS or len(self.about)
+        self.border_title = Content(cut(self.about, room, self._dots))
+
+    def on_resize(self) -> None:
+        """Say as much as fits now."""
+        self.watch_about()
 
 
 class ChatScreen(Screen[None]):
@@ -75,6 +98,7 @@ class ChatScreen(Screen[None]):
         self.composer = Composer(complete, keymap)
         self.footer = FooterLine(pen)
         self._about = ""
+        self._talk = Talk(pen)
         self._panel_wanted: bool | None = None
         """What a person asked for; ``None`` leaves it to the width."""
         self._timeline_wanted: bool | None = None
@@ -84,7 +108,7 @@ class ChatScreen(Screen[None]):
         """From the top down."""
         yield self.status
         with Horizontal(id="body"):
-            with Vertical(id="talk"):
+            with self._talk:
                 yield self.welcome
                 yield self.conversation
                 yield self.legend
@@ -105,7 +129,7 @@ class ChatScreen(Screen[None]):
     @about.setter
     def about(self, title: str) -> None:
         self._about = title
-        self.query_one("#talk").border_title = Content(title or "new chat")
+        self._talk.about = title or "new chat"
 
     @property
     def side_shown(self) -> bool:

@@ -1,6 +1,7 @@
 """Choose one of a list: type to filter, arrows to move, Enter to take. Models, themes, chats, policies."""
 
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -13,11 +14,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from dllm_tui.tui.cells import cut
 from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.marks import ASCII, UNICODE
 
-WIDEST_TITLE = 44
-"""Cells of a title where details stand beside it."""
+LEAST_TITLE = 20
+"""Cells that a title has at least, where details stand beside it."""
+GAP = 3
+"""Cells between a title and its details."""
 
 
 class Pick(ModalScreen[str | None]):
@@ -58,15 +62,13 @@ class Pick(ModalScreen[str | None]):
         self._title, self._choices, self._current, self._empty = title, list(choices), current, empty
         self._preview, self._remove, self._free = preview, remove, free
         self._matching: list[Choice] = []
-        self._width = min(max((cell_len(choice.title) for choice in choices), default=0), WIDEST_TITLE)
 
     def compose(self) -> ComposeResult:
         """A box in the middle."""
         with Vertical(id="box") as box:
             box.border_title = self._title
             yield Input(placeholder="type to filter", compact=True)
-            described = any(choice.about for choice in self._choices)
-            yield OptionList(compact=True, classes="-described" if described else None)
+            yield OptionList(compact=True)
             yield Static(id="keys")
 
     def on_mount(self) -> None:
@@ -75,13 +77,19 @@ class Pick(ModalScreen[str | None]):
         if self._remove:
             keys.insert(1, "Del delete")
         self.query_one("#keys", Static).update(Content("   ".join(keys)))
-        self._fill("")
+        self._fill(self._current)
+
+    def on_resize(self) -> None:
+        """Fit the lines to their room, once that is known."""
+        self.call_after_refresh(lambda: self._fill(self._chosen()))
 
     @on(Input.Changed)
-    def _filter(self, event: Input.Changed) -> None:
-        self._fill(event.value)
+    def _filter(self) -> None:
+        self._fill(self._current)
 
-    def _fill(self, typed: str) -> None:
+    def _fill(self, chosen: str | None) -> None:
+        """List what matches, with the cursor on what was chosen."""
+        typed = self.query_one(Input).value
         words = typed.lower().split()
         self._matching = [
             choice
@@ -95,29 +103,33 @@ class Pick(ModalScreen[str | None]):
             self._matching.append(Choice(typed.strip(), typed.strip(), about="taken as it is typed"))
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options(Option(self._line(choice)) for choice in self._matching)
+        room = options.scrollable_content_region.width or self.size.width
+        options.add_options(Option(line) for line in self._lines(room))
         if not self._matching:
             none = self._empty or "nothing matches"
             options.add_option(Option(Content.styled(none, "$muted"), disabled=True))
             return
         values = [choice.value for choice in self._matching]
-        options.highlighted = values.index(self._current) if self._current in values else 0
+        options.highlighted = values.index(chosen) if chosen in values else 0
 
-    def _line(self, choice: Choice) -> Content:
-        if choice.about:
-            return Content.assemble(choice.title, "\n  ", (choice.about, "$muted"))
-        title = Content(self._fitted(choice.title) if choice.detail else choice.title)
-        detail = (
-            choice.detail if isinstance(choice.detail, Content) else Content.styled(choice.detail, "$muted")
-        )
-        return Content.assemble(title, "   ", detail)
-
-    def _fitted(self, title: str) -> str:
-        """A title at the width of all; where it is cut, that is seen."""
-        if cell_len(title) <= self._width:
-            return set_cell_size(title, self._width)
+    def _lines(self, room: int) -> Iterator[Content]:
+        """What is listed, in so many cells; where a title is cut, that is seen."""
         dots = (ASCII if self.app.has_class("-plain") else UNICODE).dots
-        return set_cell_size(title, self._width - cell_len(dots)) + dots
+        details = [_muted(choice.detail) for choice in self._choices if choice.detail]
+        beside = max((detail.cell_length + GAP for detail in details), default=0)
+        titles = [choice.title for choice in self._choices if choice.detail]
+        width = max((cell_len(title) for title in titles), default=0)
+        width = min(width, max(room - beside, LEAST_TITLE))
+        for choice in self._matching:
+            if choice.about:
+                about = textwrap.wrap(choice.about, max(room - 2, LEAST_TITLE))
+                lines = [Content(cut(choice.title, room, dots)), *(_muted("  " + line) for line in about)]
+                yield Content("\n").join(lines)
+            elif choice.detail:
+                title = set_cell_size(cut(choice.title, width, dots), width)
+                yield Content.assemble(title, " " * GAP, _muted(choice.detail))
+            else:
+                yield Content(cut(choice.title, room, dots))
 
     def _chosen(self) -> str | None:
         index = self.query_one(OptionList).highlighted
@@ -161,6 +173,10 @@ class Pick(ModalScreen[str | None]):
         def gone(removed: bool) -> None:
             if removed:
                 self._choices = [choice for choice in self._choices if choice.value != value]
-                self._fill(self.query_one(Input).value)
+                self._fill(self._current)
 
         self._remove(value, gone)
+
+
+def _muted(text: str | Content) -> Content:
+    return text if isinstance(text, Content) else Content.styled(text, "$muted")

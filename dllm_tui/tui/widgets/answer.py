@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Literal, TypeAlias
 
 from textual import events
@@ -16,6 +17,9 @@ from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.cells import clean
 from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.widgets.canvas import Canvas
+
+INDENT = 2
+"""Columns before a headline."""
 
 View: TypeAlias = Literal["markdown", "canvas"]
 """How an answer is seen. One that is being generated is always a canvas."""
@@ -82,6 +86,8 @@ class AnswerView(Vertical):
         self.shown: View | None = "canvas" if answer.view == "canvas" else None
         """The view that is there; ``None`` until the first is built."""
         self._folded = 0
+        self._unsaid = False
+        """The headline's figures are of an earlier step."""
         self._newest: CanvasState | None = None
         """Where the run stands, while the canvas shows another state of it."""
         self._scrubbed: CanvasState | None = None
@@ -112,8 +118,12 @@ class AnswerView(Vertical):
         if self._canvas:
             self._canvas.palette = palette
 
-    def fold(self) -> Sequence[AnyEvent]:
-        """Take in the events that came since the last call, paint once, and return them."""
+    def fold(self, *, figures: bool = True) -> Sequence[AnyEvent]:
+        """Take in the events that came since the last call, paint once, and return them.
+
+        Args:
+            figures: draw those of the headline now; otherwise they wait for a call that does.
+        """
         count = len(self.answer.events)  # the engine's thread may append meanwhile
         news = self.answer.events[self._folded : count]
         self._folded = count
@@ -121,6 +131,10 @@ class AnswerView(Vertical):
             self._newest.fold(news)
         elif news and self._canvas:
             self._canvas.fold(news)
+            self._unsaid = True
+        ended = bool(news) and isinstance(news[-1], Done)
+        if self._unsaid and self._canvas and (figures or ended):
+            self._unsaid = False
             self._head.update(self._headline(self._canvas.state), layout=False)
         return news
 
@@ -206,7 +220,13 @@ class AnswerView(Vertical):
         text = clean(self.answer.text, self._palette.glyphs)
         return AnswerText(text) if text.strip() else Static("(no text)", classes="note")
 
+    def on_resize(self) -> None:
+        """The headline says as much as fits."""
+        canvas = self._canvas.state if self._canvas else None
+        self._head.update(self._headline(canvas or _last(self.answer.events)), layout=False)
+
     def _headline(self, now: CanvasState | Done | None) -> Content:
+        """The name, and as many of the figures as there is room for."""
         name = Content.styled(clean(self.answer.name) or "answer", "bold $accent")
         match now:
             case CanvasState(done=None, last=Step() as step):
@@ -215,7 +235,9 @@ class AnswerView(Vertical):
                 parts = figures(done.tokens, done.nfe, done.seconds, _ENDINGS[done.reason])
             case _:
                 parts = ["reading the prompt"] if self.answer.live else []
-        return Content(self._palette.glyphs.dot).join([name, *(Content(part) for part in parts)])
+        dot, room = self._palette.glyphs.dot, (self.size.width or 1000) - INDENT
+        shown = accumulate(parts, lambda line, part: line.append(dot + part), initial=name)
+        return max(takewhile(lambda line: line.cell_length <= room, shown), default=name, key=len)
 
 
 def _last(events: Sequence[AnyEvent]) -> Done | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import set_cell_size
 from rich.segment import Segment
 from textual.binding import BindingType
 from textual.message import Message
@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from dllm_tui.tui.actions import bindings
 from dllm_tui.tui.canvas_state import CanvasState
-from dllm_tui.tui.cells import printable
+from dllm_tui.tui.cells import cut, printable
 from dllm_tui.tui.lens import ramp_step
 from dllm_tui.tui.pen import Drawn, Pen
 from dllm_tui.tui.sightings import Sighting
@@ -177,10 +177,7 @@ class Inspector(Drawn, can_focus=True):
 
     def _choice(self, token_id: int, probability: float, *, decided: bool = True) -> list[Segment]:
         pen = self.pen
-        name, dots = self._text(token_id), pen.marks.dots
-        if cell_len(name) > NAME:
-            name = set_cell_size(name, NAME - cell_len(dots)) + dots
-        name = set_cell_size(name, NAME)
+        name = set_cell_size(cut(self._text(token_id), NAME, pen.marks.dots), NAME)
         return [
             Segment(name, pen.text if decided else pen.muted),
             Segment(f" {probability:.2f} ", pen.muted),
