@@ -58,7 +58,7 @@ class LowRank:
     def __init__(
         self, network: Network, *, rank: int, scale: float, targets: Sequence[str] = (), seed: int = 0
     ) -> None:
-        self.network, self.rank, self.scale = network, rank, scale
+        self.network, self.rank, self.scale, self.targets = network, rank, scale, tuple(targets)
         self.parameters: dict[str, nn.Parameter] = {}
         self._factors: dict[tuple[int, str], list[tuple[str, slice]]] = {}
         self._merged: dict[tuple[int, str], Tensor] = {}

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from dllm_tui.engine.lean import FUSED, Geometry
+from dllm_tui.engine.geometry import Geometry
+from dllm_tui.engine.lean import FUSED
 
 PROJECTIONS = {
     "qkv": FUSED["qkv"],

@@ -21,14 +21,16 @@ from dllm_tui.adapt.data import Chat
 from dllm_tui.adapt.files import write_tensors
 from dllm_tui.adapt.loss import Target, loss
 from dllm_tui.adapt.lowrank import LowRank
-from dllm_tui.adapt.network import Group, Network
+from dllm_tui.adapt.network import PROJECTIONS, Group, Network
 from dllm_tui.adapt.readings import Lesson, Readings
 from dllm_tui.adapt.windows import Noise, Windows, draw
 from dllm_tui.errors import DllmError
 
+MODULES = {part.split(".")[1] for parts in PROJECTIONS.values() for part in parts}
 STATE_FORMAT = "dllm-adapt-state"
 NEARBY = 9
 """Accuracy is counted for 0 … 8 masks to the left."""
+ANEW = "Begin anew in another folder."
 
 
 class TrainingError(DllmError):
@@ -54,6 +56,16 @@ class Recipe:
     rows: int = 1024
     """Window positions a step, at least."""
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or self.scale <= 0 or self.rows < 1 or self.learning_rate <= 0:
+            raise ValueError("rank, scale, rows and the learning rate must be above zero")
+        if not 0 <= self.distil <= 1 or not 0 <= self.averaging < 1:
+            raise ValueError("distil and averaging are shares, from 0 to 1")
+        if unknown := set(self.targets) - MODULES:
+            raise ValueError(
+                f"no such module: {', '.join(sorted(unknown))}; there are {', '.join(sorted(MODULES))}"
+            )
 
 
 @dataclass
@@ -234,28 +246,13 @@ class Trainer:
         Raises:
             TrainingError: it is damaged, or belongs to another base, recipe or data.
         """
-        try:
-            with safe_open(path, framework="pt") as file:
-                told: dict[str, str] = file.metadata() or {}
-                names: list[str] = list(file.keys())
-                tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in names}
-        except (OSError, SafetensorError) as error:
-            raise TrainingError(
-                f"The checkpoint {path} can't be read: {error}.", "Begin anew in another folder."
-            ) from error
-        if told.get("format") != STATE_FORMAT:
-            raise TrainingError(f"{path} is no checkpoint of a training.")
+        told, recipe, state, tensors = _checkpoint(path)
         for key, value in about.items():
             if told.get(key) != value:
                 raise TrainingError(
                     f"{path.name} was made with {key} {told.get(key, 'unknown')}, not {value}.",
                     "Go on with the same base, or begin anew in another folder.",
                 )
-        try:
-            state = msgspec.json.decode(told.get("state", ""), type=State)
-            recipe = msgspec.json.decode(told.get("recipe", ""), type=Recipe)
-        except msgspec.DecodeError as error:
-            raise TrainingError(f"The checkpoint {path.name} is damaged: {error}.") from error
         if recipe != self.recipe:
             raise TrainingError(
                 f"The checkpoint {path.name} was made with another recipe.",
@@ -351,6 +348,38 @@ def forward(network: Network, adapter: LowRank, made: Batch, *, recompute: bool 
     x = functional.embedding(made.ids, network.embedding)
     x = torch.where(made.masked[:, None], adapter.mask, x)
     return network.noised(x, made.groups, adapter, recompute=recompute)
+
+
+def recipe_of(path: Path) -> Recipe:
+    """The recipe that a checkpoint was made with.
+
+    Raises:
+        TrainingError: it is damaged, or no checkpoint.
+    """
+    return _checkpoint(path)[1]
+
+
+def _checkpoint(path: Path) -> tuple[dict[str, str], Recipe, State, dict[str, Tensor]]:
+    """All that a checkpoint holds.
+
+    Raises:
+        TrainingError: it is damaged, or no checkpoint.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            told: dict[str, str] = file.metadata() or {}
+            names: list[str] = list(file.keys())
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in names}
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"The checkpoint {path} can't be read: {error}.", ANEW) from error
+    if told.get("format") != STATE_FORMAT:
+        raise TrainingError(f"{path} is no checkpoint of a training.", ANEW)
+    try:
+        state = msgspec.json.decode(told.get("state", ""), type=State)
+        recipe = msgspec.json.decode(told.get("recipe", ""), type=Recipe)
+    except msgspec.DecodeError as error:
+        raise TrainingError(f"The checkpoint {path} is damaged: {error}.", ANEW) from error
+    return told, recipe, state, tensors
 
 
 def written(value: State | Recipe) -> str:

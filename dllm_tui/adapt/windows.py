@@ -14,6 +14,9 @@ from torch import Tensor
 
 from dllm_tui.adapt.data import Chat
 
+LARGEST = 256
+"""Longest block."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
@@ -31,6 +34,14 @@ class Noise:
     """Weight of a masked token for each masked one to the left of it: those are what decoding reads first."""
     by_ratio: bool = False
     """Weigh scattered blocks by 1/t: a bound of the likelihood (MDLM, arXiv 2406.07524)."""
+
+    def __post_init__(self) -> None:
+        if not self.sizes or not all(2 <= size <= LARGEST for size in self.sizes):
+            raise ValueError(f"block sizes go from 2 to {LARGEST}")
+        if len(self.shares) != len(self.sizes) or min(self.shares) < 0 or not any(self.shares):
+            raise ValueError("there must be a share for each block size, none below zero, one above")
+        if not 0 <= self.leading <= 1 or not 0 < self.decay <= 1 or self.copies < 1:
+            raise ValueError("leading and decay are shares from 0 to 1, and copies are at least 1")
 
 
 @dataclass(frozen=True)

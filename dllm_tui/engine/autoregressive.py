@@ -14,13 +14,12 @@ from torch import Tensor
 
 from dllm_tui.engine import tokenizer
 from dllm_tui.engine.checkpoint import Directory
+from dllm_tui.engine.geometry import Geometry
 from dllm_tui.engine.gguf import GGUF
 from dllm_tui.engine.hub import Repository
-from dllm_tui.engine.lean import Geometry
 from dllm_tui.engine.load import geometry_of
 from dllm_tui.engine.tokenizer import ChatTokenizer
 from dllm_tui.errors import CheckpointError
-from dllm_tui.families import smol
 from dllm_tui.families.stock import dense
 from dllm_tui.store import Progress, fetch
 
@@ -72,16 +71,28 @@ def find(said: str, progress: Progress | None = None) -> Base:
         CheckpointError: it is damaged, has no tokenizer, or is no dense Llama, Qwen2 or Qwen3.
     """
     if said == "smol":
-        return _from_gguf(fetch(smol.BASE, progress), "SmolLM2-135M-Instruct, Q4_1", said)
+        from dllm_tui.families import smol  # which loads through this module
+
+        return from_gguf(fetch(smol.BASE, progress), "SmolLM2-135M-Instruct, Q4_1", said)
     path = Path(said).expanduser()
     if path.suffix == ".gguf":
-        return _from_gguf(path, path.name, str(path.resolve()))
+        return from_gguf(path, path.name)
     if path.exists():
         return _from_directory(Directory(path), path.resolve().name, str(path.resolve()))
     return _from_directory(Directory(Repository.named(said).fetch(progress)), said, said)
 
 
-def _from_gguf(path: Path, name: str, said: str) -> Base:
+def from_gguf(path: Path, name: str, said: str = "") -> Base:
+    """A base in a GGUF file.
+
+    Args:
+        path: the file.
+        name: for people.
+        said: what it is found by; the path by default.
+
+    Raises:
+        CheckpointError: it is damaged, or no dense Llama, Qwen2 or Qwen3.
+    """
     file = GGUF(path)
     if file.architecture not in GGUF_KINDS:
         raise CheckpointError(
@@ -89,7 +100,7 @@ def _from_gguf(path: Path, name: str, said: str) -> Base:
         )
     return Base(
         name=name,
-        said=said,
+        said=said or str(path.resolve()),
         geometry=file.geometry(),
         words=tokenizer.from_gguf(file),
         stop_id=file.get("tokenizer.ggml.eos_token_id", int),

@@ -5,6 +5,7 @@ the commit forward of a finished block says what that model thinks of every toke
 recipe follows Fast-dLLM v2 (arXiv 2509.26328): block-causal attention, token shift, complementary masks.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from dllm_tui.engine.lean import Adaptation, Geometry
+    from dllm_tui.engine.autoregressive import Base
+    from dllm_tui.engine.geometry import Geometry
+    from dllm_tui.engine.lean import Adaptation
     from dllm_tui.engine.model import Model
 
 BASE = Artifact(
@@ -109,49 +112,122 @@ def assemble(
     Raises:
         CheckpointError: one is damaged, or they don't belong together.
     """
+    from dllm_tui.engine.autoregressive import from_gguf
+
+    return adapted(
+        from_gguf(base, "smol"), sha256, adapter, family=FAMILY, device=device, dtype=dtype, progress=progress
+    )
+
+
+def is_adapter(path: Path) -> bool:
+    """Whether a directory holds what ``dllm-chat adapt`` makes, and not a whole checkpoint."""
+    return (path / ADAPTER.name).is_file() and not (path / "config.json").exists()
+
+
+def load_adapter(
+    path: Path, device: "torch.device", dtype: "torch.dtype", progress: Progress | None = None
+) -> "Model":
+    """Load what ``dllm-chat adapt`` has made, with the base that it names.
+
+    Args:
+        path: the adapter's directory.
+        device: where the model goes.
+        dtype: of weights and arithmetic.
+        progress: is told how far it is; may raise, to stop.
+
+    Raises:
+        StoreError: the base can't be fetched.
+        CheckpointError: base or adapter are damaged, or don't belong together.
+    """
+    from dllm_tui.engine.autoregressive import find
+
+    said = _read(path / ADAPTER.name)[0].get("base_source", "")
+    if not said:
+        raise CheckpointError(f"{path}: the adapter doesn't say what its base is.")
+    base = find(said, progress)
+    name = path.resolve().name
+    family = replace(
+        FAMILY,
+        name="adapted",
+        title=f"{name}, block diffusion",
+        licence=f"that of its base, {base.name}",
+    )
+    return adapted(
+        base,
+        base.sha256,
+        path / ADAPTER.name,
+        family=family,
+        device=device,
+        dtype=dtype,
+        progress=progress,
+        name=name,
+    )
+
+
+def adapted(
+    base: "Base",
+    sha256: str,
+    adapter: Path,
+    *,
+    family: Family,
+    device: "torch.device",
+    dtype: "torch.dtype",
+    progress: Progress | None = None,
+    name: str = "smol",
+) -> "Model":
+    """A base with its adapter.
+
+    Args:
+        base: the autoregressive model.
+        sha256: of its weights, which the adapter must name.
+        adapter: safetensors with the adapter.
+        family: what the model is then called.
+        device: where the model goes.
+        dtype: of weights and arithmetic.
+        progress: is told how far it is; may raise, to stop.
+        name: the model's, for people and traces.
+
+    Raises:
+        CheckpointError: one is damaged, or they don't belong together.
+    """
     from importlib.metadata import version
 
-    from dllm_tui.engine import tokenizer
-    from dllm_tui.engine.gguf import GGUF
     from dllm_tui.engine.lean import LeanBackbone
     from dllm_tui.engine.model import Model
 
-    file = GGUF(base)
-    geometry = file.geometry()
+    geometry = base.geometry
     adaptation = read_adapter(adapter, geometry, sha256)
-    words = tokenizer.from_gguf(file)
-    total = len(file.entries)
+    total = len(geometry.shapes())
 
     def counted() -> "Iterator[tuple[str, Tensor]]":
-        for index, named in enumerate(file.tensors()):
+        for index, named in enumerate(base.read()):
             if progress:
-                progress(f"loading {FAMILY.title}", index / total)
+                progress(f"loading {family.title}", min(1.0, index / total))
             yield named
 
     backbone = LeanBackbone(geometry, counted(), device=device, dtype=dtype, adaptation=adaptation)
-    stop = file.get("tokenizer.ggml.eos_token_id", int)
     return Model(
-        family=FAMILY,
+        family=family,
         backbone=backbone,
-        tokenizer=words,
+        tokenizer=base.words,
         mask_id=geometry.vocab_size,
-        stop_ids=frozenset({stop}),
-        pad_id=stop,
+        stop_ids=frozenset({base.stop_id}),
+        pad_id=base.stop_id,
         info=ModelInfo(
-            id="smol",
-            family=FAMILY.name,
-            title=FAMILY.title,
-            licence=FAMILY.licence,
+            id=name,
+            family=family.name,
+            title=family.title,
+            licence=family.licence,
             parameters=backbone.parameters,
             device=str(device),
             dtype=str(dtype).removeprefix("torch."),
-            attention=FAMILY.attention.value,
+            attention=family.attention.value,
             cache="exact",
             context_length=geometry.context_length,
-            tokenizer_sha256=words.sha256,
-            policies=FAMILY.policies,
-            fixed_knobs=FAMILY.fixed_knobs,
-            versions={name: version(name) for name in ("torch", "tokenizers", "gguf")},
+            tokenizer_sha256=base.words.sha256,
+            policies=family.policies,
+            fixed_knobs=family.fixed_knobs,
+            versions={library: version(library) for library in ("torch", "tokenizers", "gguf")},
         ),
     )
 
@@ -160,7 +236,8 @@ def read_adapter(path: Path, geometry: "Geometry", sha256: str) -> "Adaptation":
     """The noised stream's weights: every linear layer becomes W + scale · B · A.
 
     Args:
-        path: the adapter's safetensors file.
+        path: the adapter's safetensors file. Modules that it has no factors for stay as they are. A factor
+            in int8 comes with one step for each of the ``rank`` components, ``….lora_A.step``.
         geometry: of the base.
         sha256: of the base's file, which the adapter must name.
 
@@ -168,9 +245,43 @@ def read_adapter(path: Path, geometry: "Geometry", sha256: str) -> "Adaptation":
         CheckpointError: the file is damaged, or was made for another base.
     """
     import torch
-    from safetensors import SafetensorError, safe_open
 
     from dllm_tui.engine.lean import Adaptation
+
+    about, tensors = _read(path)
+    if about.get("base_sha256") != sha256:
+        raise CheckpointError(
+            f"The adapter {path.name} is made for {about.get('base', 'another model')} with SHA-256 "
+            f"{about.get('base_sha256', 'unknown')}; this base has {sha256}.",
+            "An adapter works only with the very weights that it was trained on.",
+        )
+    rank, scale = _number(about, "rank", path), _number(about, "scale", path)
+    targets = about.get("targets", "").split()
+    factors: dict[str, Tensor] = {}
+    for name, shape in _adapter_shapes(geometry, int(rank), targets).items():
+        factors[name] = _dequantised(tensors, name)
+        found = tuple(factors[name].shape)
+        if found != shape or not bool(torch.isfinite(factors[name]).all()):
+            raise CheckpointError(
+                f"Tensor {name!r} of the adapter {path.name} is {found or 'missing'}, or not finite; "
+                f"it should be {shape} for this base."
+            )
+
+    def merge(name: str, weight: "Tensor") -> "Tensor":
+        stem = name.removeprefix("model.").removesuffix(".weight")
+        down, up = factors.get(f"{stem}.lora_A"), factors.get(f"{stem}.lora_B")
+        return weight if down is None or up is None else torch.addmm(weight, up, down, alpha=scale)
+
+    return Adaptation(merge, factors["mask_embedding"])
+
+
+def _read(path: Path) -> "tuple[dict[str, str], dict[str, Tensor]]":
+    """Metadata and tensors of an adapter's file.
+
+    Raises:
+        CheckpointError: it is damaged, or something else.
+    """
+    from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="pt") as file:
@@ -180,27 +291,22 @@ def read_adapter(path: Path, geometry: "Geometry", sha256: str) -> "Adaptation":
         raise CheckpointError(f"The adapter {path.name} can't be read: {error}.", "Install again.") from error
     if about.get("format") != "dllm-adapter":
         raise CheckpointError(f"{path.name} is no adapter of dllm-chat.")
-    if about.get("base_sha256") != sha256:
-        raise CheckpointError(
-            f"The adapter {path.name} is made for {about.get('base', 'another model')} with SHA-256 "
-            f"{about.get('base_sha256', 'unknown')}; this base has {sha256}.",
-            "An adapter works only with the very weights that it was trained on.",
-        )
-    rank, scale = _number(about, "rank", path), _number(about, "scale", path)
-    for name, shape in _adapter_shapes(geometry, int(rank)).items():
-        tensor = tensors.get(name)
-        if tensor is None or tuple(tensor.shape) != shape or not bool(torch.isfinite(tensor).all()):
-            found = "missing" if tensor is None else f"{tuple(tensor.shape)}, or not finite"
-            raise CheckpointError(
-                f"Tensor {name!r} of the adapter {path.name} is {found}; it should be {shape} for this base."
-            )
+    return about, tensors
 
-    def merge(name: str, weight: "Tensor") -> "Tensor":
-        stem = name.removeprefix("model.").removesuffix(".weight")
-        down, up = tensors[f"{stem}.lora_A"].float(), tensors[f"{stem}.lora_B"].float()
-        return torch.addmm(weight, up, down, alpha=scale)
 
-    return Adaptation(merge, tensors["mask_embedding"].float())
+def _dequantised(tensors: "dict[str, Tensor]", name: str) -> "Tensor":
+    """A factor in float32; one of no dimensions where it is missing or its steps don't fit."""
+    import torch
+
+    tensor, steps = tensors.get(name), tensors.get(f"{name}.step")
+    if tensor is None:
+        return torch.zeros(())
+    if tensor.dtype is not torch.int8:
+        return tensor.float()
+    along = 0 if name.endswith("lora_A") else -1
+    if tensor.dim() != 2 or steps is None or steps.shape != tensor.shape[along : along + 1 or None]:
+        return torch.zeros(())
+    return tensor.float() * (steps.float()[:, None] if along == 0 else steps.float())
 
 
 def _number(about: dict[str, str], key: str, path: Path) -> float:
@@ -210,10 +316,10 @@ def _number(about: dict[str, str], key: str, path: Path) -> float:
         raise CheckpointError(f"The adapter {path.name} doesn't say its {key}.", "Install again.") from None
 
 
-def _adapter_shapes(geometry: "Geometry", rank: int) -> dict[str, tuple[int, ...]]:
+def _adapter_shapes(geometry: "Geometry", rank: int, targets: list[str]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {"mask_embedding": (geometry.hidden_size,)}
     for name, shape in geometry.shapes().items():
-        if name.endswith("_proj.weight"):
-            stem = name.removeprefix("model.").removesuffix(".weight")
+        stem = name.removeprefix("model.").removesuffix(".weight")
+        if name.endswith("_proj.weight") and (not targets or stem.rpartition(".")[2] in targets):
             shapes |= {f"{stem}.lora_A": (rank, shape[1]), f"{stem}.lora_B": (shape[0], rank)}
     return shapes

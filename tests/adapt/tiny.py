@@ -5,7 +5,8 @@ from torch import Tensor
 
 from dllm_tui.adapt.lowrank import LowRank
 from dllm_tui.adapt.network import Network
-from dllm_tui.engine.lean import Adaptation, Geometry, LeanBackbone
+from dllm_tui.engine.geometry import Geometry
+from dllm_tui.engine.lean import Adaptation, LeanBackbone
 
 CPU = torch.device("cpu")
 KINDS = {"llama": {}, "qwen2": {"qkv_bias": True}, "qwen3": {"qk_norm": True, "tied_head": False}}

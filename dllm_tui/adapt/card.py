@@ -1,0 +1,46 @@
+"""The model card that lies beside an adapter."""
+
+import json
+from collections.abc import Mapping
+
+from dllm_tui.adapt.training import Recipe
+from dllm_tui.adapt.validation import Forecast
+
+
+def card(about: Mapping[str, str], recipe: Recipe, figures: Forecast) -> str:
+    """What an adapter is, in Markdown.
+
+    Args:
+        about: its metadata.
+        recipe: how it was trained.
+        figures: what it can be expected to do.
+    """
+    data, noise = json.loads(about["data"]), recipe.noise
+    accuracy = " | ".join(f"{share:.2f}" for share in figures.accuracy)
+    heads = " | ".join(map(str, range(len(figures.accuracy))))
+    return f"""# A block-diffusion adapter for {about["base"]}
+
+Made by `dllm-chat adapt`; chat with it: `dllm-chat --model` and this directory. The adapter acts on the block
+that is being denoised alone: what is decided is read by the base model as it is, so that `--policy verify`
+gives the base model's own greedy answers.
+
+- base: {about["base"]} (`{about["base_source"]}`), whose licence holds for this too; SHA-256 \
+`{about["base_sha256"]}`
+- data: {data["chats"]} chats or texts, {data["tokens"]} tokens that are learnt, SHA-256 `{data["sha256"]}`
+- seen: {about["tokens_seen"]} window positions, {about["tokens_learnt"]} masked tokens
+- recipe: rank {recipe.rank}, scale {recipe.scale}, blocks of {", ".join(map(str, noise.sizes))}, \
+learning rate {recipe.learning_rate}, {recipe.distil:.0%} of the target from the base's own distribution, \
+seed {recipe.seed}
+
+Of held-out chats, blocks of 8 whose first token alone is known:
+
+| masks to the left | {heads} |
+|---|{"---|" * len(figures.accuracy)}
+| best guess is right | {accuracy} |
+
+`verify` can be expected to keep {figures.verified:.2f} tokens a cycle, and decoding from the left to commit \
+{figures.tokens:.2f} a denoising forward at threshold {figures.threshold:.2f}, where 95 % of them are right.
+
+It is as limited as its base is, and drafts worse the further it looks ahead: with a lower threshold it is
+faster and says more that the base would not.
+"""

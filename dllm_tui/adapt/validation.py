@@ -1,0 +1,179 @@
+"""What an adapter has come to: a forecast from one forward while it is trained, and a table of real decoding.
+
+The forecast asks, of blocks whose first token alone is known, how far the guesses can be trusted from the
+left: decoding from the left and drafting for ``verify`` live by that. The table decodes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from dllm_tui.adapt.data import Chat
+from dllm_tui.adapt.lowrank import LowRank
+from dllm_tui.adapt.network import Network
+from dllm_tui.adapt.readings import Readings
+from dllm_tui.adapt.training import NEARBY, batch, forward
+from dllm_tui.adapt.windows import Windows
+from dllm_tui.engine import Engine
+from dllm_tui.events import Done
+from dllm_tui.knobs import Knobs
+
+AGREEMENT = 0.95
+"""Share of committed tokens that have to be the right ones, for :attr:`Forecast.tokens`."""
+THRESHOLDS = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What blocks say whose first token alone is known."""
+
+    accuracy: tuple[float, ...]
+    """Of the best guess, by the number of masks to the left."""
+    verified: float
+    """Tokens that ``verify`` would keep a cycle: the first one, and guesses up to the first wrong one."""
+    tokens: float
+    """Tokens a denoising forward, from the left, where :data:`AGREEMENT` of them are right."""
+    threshold: float
+    """At which that is so."""
+
+
+@torch.no_grad()
+def forecast(
+    network: Network, adapter: LowRank, chats: Sequence[Chat], *, stop_id: int, size: int = 8
+) -> Forecast:
+    """Look at held-out chats, best greedy ones: then what stands there is what ``verify`` asks for.
+
+    Args:
+        network: the base.
+        adapter: merged.
+        chats: held out.
+        stop_id: stands behind an answer's end.
+        size: of the blocks.
+    """
+    readings = Readings(network, chats)
+    sure, right = [], []
+    for index, chat in enumerate(chats):
+        starts = torch.cat([torch.arange(a, b - size + 1, 2) for a, b in chat.answers])
+        if not len(starts):
+            continue
+        masked = torch.ones(len(starts), size, dtype=torch.bool)
+        masked[:, 0] = False
+        windows = Windows(starts, size, masked, masked.float())
+        made = batch([(readings.lesson(index), [windows])], stop_id)
+        hidden = forward(network, adapter, made)[made.rows]
+        for rows, tokens in zip(hidden.split(CHUNK), made.target.token.split(CHUNK), strict=True):
+            chances, best = (rows @ network.head.T).float().softmax(-1).max(-1)
+            sure.append(chances.cpu())
+            right.append((best == tokens).cpu())
+    confidence = torch.cat(sure).view(-1, size - 1) if sure else torch.zeros(0, size - 1)
+    hits = torch.cat(right).view(-1, size - 1) if right else torch.zeros(0, size - 1, dtype=torch.bool)
+    threshold, tokens = _at_agreement(confidence, hits)
+    return Forecast(
+        tuple(hits.float().mean(0)[:NEARBY].tolist()),
+        float(1 + hits.cumprod(1).sum(1).float().mean()),
+        tokens,
+        threshold,
+    )
+
+
+def _at_agreement(confidence: Tensor, hits: Tensor) -> tuple[float, float]:
+    """The lowest threshold at which enough of the committed guesses are right, and how many those are."""
+    found = (1.0, 1.0)
+    for step in range(99, 9, -1):
+        threshold = step / 100
+        taken = (confidence > threshold).cumprod(1).bool()
+        taken[:, 0] = True  # one is always committed
+        if float(hits[taken].float().mean()) < AGREEMENT:
+            break
+        found = (threshold, float(taken.sum(1).float().mean()))
+    return found
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one setting does, over some prompts."""
+
+    name: str
+    answers: int
+    tokens: int
+    denoising: float
+    """Tokens a denoising forward, those that commit forwards bring included: for verify, tokens a cycle."""
+    all_forwards: float
+    """Tokens a forward of any kind but the prefill."""
+    greedy: float
+    """Share of the tokens that the base itself would have put after what stands before them."""
+    likelihood: float
+    """Of a token under the base, nats."""
+    distinct: tuple[float, float]
+    """Distinct words and pairs of words (tokens), each a share of all of an answer's."""
+
+
+def settings(sizes: Sequence[int], thresholds: Sequence[float] = THRESHOLDS) -> dict[str, Knobs]:
+    """What is measured, by name: decoding from the left at each threshold, and ``verify`` after one step."""
+    plain = Knobs(temperature=0.0, steps=64, seed=0)
+    made: dict[str, Knobs] = {}
+    for size in sizes:
+        for threshold in thresholds:
+            made[f"streaming, block {size}, threshold {threshold}"] = plain.replace(
+                policy="streaming", block_size=size, threshold=threshold
+            )
+        made[f"verify, block {size}"] = plain.replace(policy="verify", block_size=size, steps=1)
+    return made
+
+
+def table(
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    wanted: dict[str, Knobs],
+    *,
+    tokens: int = 64,
+    told: Callable[[str, float], None] = lambda _text, _done: None,
+) -> Iterator[Row]:
+    """Decode prompts at every setting.
+
+    Args:
+        engine: a model with two streams.
+        prompts: ids, chat template included.
+        wanted: the settings, by name.
+        tokens: longest answer.
+        told: is told how far it is.
+    """
+    for place, (name, knobs) in enumerate(wanted.items()):
+        runs: list[tuple[Sequence[int], Done]] = []
+        for index, prompt in enumerate(prompts):
+            told(name, (place + index / len(prompts)) / len(wanted))
+            *_, done = engine.generate(prompt, knobs.replace(max_new_tokens=tokens))
+            if isinstance(done, Done) and done.token_ids:
+                runs.append((prompt, done))
+        yield _row(engine, name, runs)
+
+
+def _row(engine: Engine, name: str, runs: Sequence[tuple[Sequence[int], Done]]) -> Row:
+    agreed, likelihood = 0, 0.0
+    single, pairs = 0.0, 0.0
+    for prompt, done in runs:
+        answer = torch.tensor(done.token_ids)
+        said = engine.logits([*prompt, *done.token_ids])[len(prompt) - 1 : -1].log_softmax(-1).cpu()
+        agreed += int((said.argmax(-1) == answer).sum())
+        likelihood += float(said.gather(1, answer[:, None]).sum())
+        single += len(set(done.token_ids)) / len(answer)
+        pairs += len(set(pairwise(done.token_ids))) / max(1, len(answer) - 1)
+    count = sum(done.tokens for _, done in runs)
+    denoised = sum(done.nfe_by_phase.get("denoise", 0) for _, done in runs)
+    committed = sum(done.nfe_by_phase.get("commit", 0) for _, done in runs)
+    total = max(1, sum(len(done.token_ids) for _, done in runs))
+    answers = max(1, len(runs))
+    return Row(
+        name,
+        len(runs),
+        count,
+        count / max(1, denoised),
+        count / max(1, denoised + committed),
+        agreed / total,
+        likelihood / total,
+        (single / answers, pairs / answers),
+    )
