@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from dllm_tui import __version__
+from dllm_tui.cli import adapt
 from dllm_tui.cli.options import Device, Dtype, Json, Model, Plain, Theme, settings_with, with_knobs
 from dllm_tui.errors import DllmError
 from dllm_tui.knobs import Value
@@ -240,6 +241,8 @@ def bench(*, model: Model = None, as_json: Json = False, device: Device = None, 
 
     bench(settings, as_json=as_json)
 
+
+app.command(epilog=adapt.EXAMPLES)(adapt.adapt)
 
 Trace = Annotated[
     str, typer.Argument(metavar="TRACE", help="A trace, or last: the last chat.", show_default=False)

@@ -55,12 +55,15 @@ class Engine:
         kind = pick_dtype("bfloat16" if bits else dtype, place)
         if place.type == "cpu":
             settle_threads()
-        if str(model) == "smol":
-            from dllm_tui.families import smol
+        from dllm_tui.families import smol
 
+        if str(model) == "smol":
             if bits:
                 raise EngineError(f"smol isn't kept in {bits}: it is small as it is.", "Use dtype auto.")
             return cls(smol.load(place, kind, progress))
+        directory = Path(model).expanduser()
+        if smol.is_adapter(directory) and not bits:
+            return cls(smol.load_adapter(directory, place, kind, progress))
         from dllm_tui.engine.load import load_checkpoint
 
         return cls(load_checkpoint(model, place, kind, progress, bits=bits))
