@@ -26,7 +26,7 @@ from dllm_tui.events import (
 )
 from dllm_tui.knobs import LiveKnobs
 from dllm_tui.trace.archive import Archive
-from dllm_tui.trace.chats import Past, follow
+from dllm_tui.trace.chats import Past, follow, versions_after
 from dllm_tui.trace.recording import Recording
 from dllm_tui.trace.writer import Writer
 
@@ -78,7 +78,11 @@ class Conversation:
     ) -> None:
         self.turns: list[Turn] = []
         self.events: dict[int, Sequence[AnyEvent]] = {}
-        """Events of the runs that the turns name."""
+        """Events of the runs that turns and versions name."""
+        self.versions: dict[int, Turn] = {}
+        """The answers that the last prompt has got, by run."""
+        self.models: dict[int, ModelInfo] = {}
+        """Which model made a run, as far as that is known."""
         self.next_run = 0
         self.start = 0
         """Turns before this one (but for the system prompt) are no longer sent: the context is too short."""
@@ -105,7 +109,7 @@ class Conversation:
         self._began, self._create, self.file = True, None, file
         self.model = past.header.model
         self.turns, self.next_run = list(past.turns), past.next_run
-        self.events = dict(past.events)
+        self.events, self.versions, self.models = dict(past.events), past.versions, dict(past.models)
         for event in past.interrupted:
             self.take(event)
         self._began = False  # a new sitting has a header of its own
@@ -120,7 +124,10 @@ class Conversation:
                 for stands in self._opening():
                     self._write(stamped(stands))
             self._write(event := stamped(event))
+            if isinstance(event, RunStart) and self.model:
+                self.models[event.run] = self.model
             if isinstance(event, Turn):
+                self.versions = versions_after(self.versions, self.turns, event)
                 self.turns = follow(self.turns, event)
                 self._measured = [known for known in self._measured if known.end < len(self.turns)]
 
@@ -182,7 +189,7 @@ class Conversation:
         with self._lock:
             if turn:
                 self.take(turn)
-                kept = {turn.run for turn in self.turns}
+                kept = {turn.run for turn in self.turns} | self.versions.keys()
                 self.events = {run: of_run for run, of_run in self.events.items() if run in kept}
                 self.events[turn.run or 0] = events
                 self._measured.append(_Measured(start, len(self.turns), tokens))

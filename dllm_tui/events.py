@@ -23,8 +23,9 @@ MAX_CELLS = 1 << 16
 Phase: TypeAlias = Literal["prefill", "denoise", "commit"]
 """The three kinds of forward; ``commit`` writes a finished block's keys and values."""
 
-Kind: TypeAlias = Literal["fill", "edit", "remask", "insert", "delete", "shift", "renoise", "fix"]
-"""How a cell changed. ``shift`` is a neighbour moved by an insert or delete; ``fix`` was set by a person."""
+Kind: TypeAlias = Literal["fill", "edit", "remask", "insert", "delete", "shift", "renoise", "fix", "keep"]
+"""How a cell changed. ``shift`` is a neighbour moved by an insert or delete; ``fix`` was set by a person,
+``keep`` taken over from the run that this one goes on from."""
 
 Reason: TypeAlias = Literal["stop", "length", "context", "cancelled", "error"]
 """Why a run ended: stop token, ``max_new_tokens``, the model's context is full, cancelled, failed."""
@@ -97,6 +98,8 @@ class ModelInfo(Record, frozen=True, kw_only=True):
     tokenizer_sha256: str | None = None
     policies: tuple[str, ...] = ()
     """Policies that make sense for this model, the default first."""
+    unkept: str = ""
+    """Why no run can go on from a canvas that a person has changed; empty where one can."""
     fixed_knobs: dict[str, str] = {}
     """Knobs that this family doesn't have, each with the reason."""
     versions: dict[str, str] = {}
@@ -159,6 +162,11 @@ class RunStart(Event, frozen=True, kw_only=True, tag="run"):
     """The seed in force (a drawn one if the knob was unset)."""
     lane: str | None = None
     """Label, where several runs are shown beside each other."""
+    parent: Count | None = None
+    """The run that this one goes on from. Its first step is then no forward: it tells the canvas that was
+    taken over."""
+    parent_nfe: Count = 0
+    """After which of that run's forwards it begins."""
     at: Moment | None = None
     """When it began, in seconds since 1970, UTC; ``None`` where that isn't known."""
 
@@ -265,6 +273,8 @@ class Done(Event, frozen=True, kw_only=True, tag="done"):
     """The answer, up to and including the stop token; masks are left out."""
     tokens: Count = 0
     """Number of tokens kept (the stop token counts: it was decided)."""
+    given: Count = 0
+    """Those of them that the run didn't find: taken over from another one, or set by a person."""
     nfe: Count = 0
     nfe_by_phase: dict[str, Count] = {}
     seconds: Seconds = 0.0

@@ -24,6 +24,39 @@ class Message(msgspec.Struct, frozen=True):
     text: str
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """A cell with which a run begins."""
+
+    token_id: int
+    confidence: float = 1.0
+    """Of the token when it was committed."""
+    step: int = 0
+    """Denoising step of its block in which that was; 0 where it was in none, or doesn't matter any more."""
+    fixed: bool = False
+    """A person has set it: it stays, whatever the model makes of it."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """A canvas that a new run goes on from: how another run stood, and what a person made of it."""
+
+    run: int
+    """The other run."""
+    nfe: int
+    """After which of its forwards."""
+    prompt_tokens: int
+    """Length of its prompt, which must be the new one's."""
+    cells: tuple[Kept | None, ...]
+    """By position; ``None`` is the mask. What a family can't keep behind the block that is resumed goes."""
+    start: int = 0
+    """Cells before this one are of finished blocks."""
+    blocks: tuple[int, ...] = ()
+    """Where each of the finished blocks began."""
+    step: int = 0
+    """Denoising steps that the block at :attr:`start` has had; 0 where it is to begin them anew."""
+    full: int = 0
+    """Those of them that began without a mask: families that edit have a budget for these."""
+
+
 class HostState(msgspec.Struct, frozen=True, kw_only=True):
     """Where the host stands; a new object whenever something changed."""
 
@@ -105,11 +138,26 @@ class Host(Protocol):
         ...
 
     def generate(
-        self, messages: Sequence[Message], knobs: LiveKnobs, *, sinks: Sequence[Sink] = (), index: int = 0
+        self,
+        messages: Sequence[Message],
+        knobs: LiveKnobs,
+        *,
+        sinks: Sequence[Sink] = (),
+        index: int = 0,
+        origin: Origin | None = None,
     ) -> Run:
         """Answer a conversation in the background. ``index`` becomes ``run`` in the run's events.
 
-        Whatever fails ends up in the run as ``error`` and then ``done``.
+        With ``origin`` the answer goes on from a canvas. Whatever fails ends up in the run as ``error`` and
+        then ``done``.
+        """
+        ...
+
+    def pieces(self, text: str) -> Sequence[tuple[int, bytes]]:
+        """The tokens of plain text, each with its bytes.
+
+        Raises:
+            DllmError: no model is ready, or it comes without a tokenizer.
         """
         ...
 

@@ -15,10 +15,11 @@ from dllm_tui.events import (
     Turn,
 )
 from dllm_tui.knobs import KNOBS, KnobError, Knobs, LiveKnobs
-from dllm_tui.ports import HostState, Message, Run, Sink
+from dllm_tui.ports import HostState, Message, Origin, Run, Sink
 from dllm_tui.session import Session, SessionError
 from dllm_tui.settings import Settings
 from dllm_tui.trace.archive import Archive
+from dllm_tui.trace.chats import follow, versions_after
 
 NOT_NOW = "This is a replay of a recorded session."
 LIVE = "Start dllm-chat without replay for that."
@@ -42,9 +43,23 @@ class ReplayHost:
         """Nothing is loaded."""
 
     def generate(
-        self, messages: Sequence[Message], knobs: LiveKnobs, *, sinks: Sequence[Sink] = (), index: int = 0
+        self,
+        messages: Sequence[Message],
+        knobs: LiveKnobs,
+        *,
+        sinks: Sequence[Sink] = (),
+        index: int = 0,
+        origin: Origin | None = None,
     ) -> Run:
         """Nothing is generated.
+
+        Raises:
+            SessionError: always.
+        """
+        raise SessionError(NOT_NOW, LIVE)
+
+    def pieces(self, text: str) -> list[tuple[int, bytes]]:
+        """Nothing is read.
 
         Raises:
             SessionError: always.
@@ -119,6 +134,15 @@ class ReplaySession(Session):
         return tuple(self.archive.turns_at(self.count))
 
     @property
+    def versions(self) -> tuple[Turn, ...]:
+        """The answers that the last prompt had got then."""
+        versions, turns = dict[int, Turn](), list[Turn]()
+        for turn in self.archive.said(self.count):
+            versions = versions_after(versions, turns, turn)
+            turns = follow(turns, turn)
+        return tuple(turn for _, turn in sorted(versions.items()))
+
+    @property
     def events(self) -> Mapping[int, Sequence[AnyEvent]]:
         """Events of the runs."""
         return self.archive.runs
@@ -147,6 +171,18 @@ class ReplaySession(Session):
 
     def resized(self, columns: int, rows: int) -> None:
         """What the session was recorded at is of no concern for how it is shown."""
+
+    def unbranched(self, run: int) -> str:
+        """Nothing is generated."""
+        return "a replay has no model"
+
+    def choose(self, run: int) -> None:
+        """Nothing is changed.
+
+        Raises:
+            SessionError: always.
+        """
+        raise SessionError(NOT_NOW, LIVE)
 
     def regenerate(self) -> Run:
         """Nothing is generated.

@@ -6,11 +6,14 @@ The engine is behind a port, :class:`~dllm_tui.ports.Host`.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
+from dllm_tui.branching import origin_of
 from dllm_tui.conversation import Conversation, Recorder, header
 from dllm_tui.errors import DllmError, TraceError
 from dllm_tui.events import AnyEvent, Error, KnobsSet, ScreenSize, Turn
 from dllm_tui.knobs import SUITED, Knobs, LiveKnobs
-from dllm_tui.ports import Host, HostState, Message, Run, Sink
+from dllm_tui.ports import Host, HostState, Message, Origin, Run, Sink
 from dllm_tui.settings import Settings
 from dllm_tui.trace import SUFFIX
 from dllm_tui.trace import chats as chat_files
@@ -92,6 +95,11 @@ class Session:
     def events(self) -> Mapping[int, Sequence[AnyEvent]]:
         """Events of the runs that the turns name."""
         return self._chat.events
+
+    @property
+    def versions(self) -> tuple[Turn, ...]:
+        """The answers that the last prompt has got, in the order in which they were begun."""
+        return tuple(turn for _, turn in sorted(self._chat.versions.items()))
 
     @property
     def title(self) -> str:
@@ -203,6 +211,55 @@ class Session:
         self._idle()
         return self._answer(self._last_prompt() + 1)
 
+    def unbranched(self, run: int) -> str:
+        """Why no run can go on from this one now; empty where one can."""
+        model, made = self.host.state.model, self._chat.models.get(run)
+        if self.running:
+            return "an answer is being written; stop it first"
+        if run not in self._chat.versions:
+            return "only the last answer can be gone on from: what follows builds on the others"
+        if model is None:
+            return "the model isn't ready"
+        if made and (made.id, made.tokenizer_sha256) != (model.id, model.tokenizer_sha256):
+            return f"this answer is by {made.id}, and {model.id} is loaded"
+        return model.unkept
+
+    def go_on(
+        self, events: Sequence[AnyEvent], count: int, edits: Mapping[int, int | None] | None = None
+    ) -> Run:
+        """Let the last answer go on from one of its steps: a branch, with the knobs as they are now.
+
+        The former answer stays as a version (:attr:`versions`).
+
+        Args:
+            events: of the run that is gone on from.
+            count: how many of them make up the step.
+            edits: what a person changed on the canvas, by position: the token that is set there, or ``None``
+                for a mask.
+
+        Raises:
+            SessionError: it can't be gone on from.
+            BranchError: as :func:`dllm_tui.branching.origin_of`.
+        """
+        origin = origin_of(events, count, edits)
+        if reason := self.unbranched(origin.run):
+            raise SessionError(f"{reason[0].upper()}{reason[1:]}.")
+        return self._answer(self._last_prompt() + 1, origin)
+
+    def choose(self, run: int) -> None:
+        """Put another version in the last answer's place.
+
+        Raises:
+            SessionError: an answer is being written, or there is no such version.
+        """
+        self._idle()
+        version = self._chat.versions.get(run)
+        if version is None:
+            raise SessionError("There is no such version of the last answer.")
+        if self.turns[-1].run != run:
+            self._chat.take(msgspec.structs.replace(version, replaces=len(self.turns) - 1))
+        self._run = None
+
     def edit_last(self, text: str) -> Run:
         """Replace the last prompt and what came after it, and let the model answer.
 
@@ -311,7 +368,7 @@ class Session:
 
     # How
 
-    def _answer(self, end: int | None = None) -> Run:
+    def _answer(self, end: int | None = None, origin: Origin | None = None) -> Run:
         """Let the model answer the turns up to ``end``; the answer replaces what stands there."""
         chat = self._chat
         turns = chat.turns[:end]
@@ -319,7 +376,7 @@ class Session:
         messages = [Message(turn.role, turn.text) for turn in (*turns[: _first(turns)], *turns[start:])]
         _ = self.knobs
         index, sink = chat.answer(turns, start, self._live)
-        self._run = self.host.generate(messages, self._live, sinks=[sink], index=index)
+        self._run = self.host.generate(messages, self._live, sinks=[sink], index=index, origin=origin)
         return self._run
 
     def _fit(self, turns: Sequence[Turn]) -> int:

@@ -26,7 +26,7 @@ from dllm_tui.events import (
     Step,
 )
 from dllm_tui.knobs import Knobs, LiveKnobs
-from dllm_tui.ports import HostState, Message, Run, Sink
+from dllm_tui.ports import HostState, Message, Origin, Run, Sink
 
 STOP = 0
 STEP = 0.04
@@ -104,7 +104,13 @@ class FakeHost:
         self.become_ready()
 
     def generate(
-        self, messages: Sequence[Message], knobs: LiveKnobs, *, sinks: Sequence[Sink] = (), index: int = 0
+        self,
+        messages: Sequence[Message],
+        knobs: LiveKnobs,
+        *,
+        sinks: Sequence[Sink] = (),
+        index: int = 0,
+        origin: Origin | None = None,
     ) -> Run:
         """Answer with the next text, in a thread."""
         self.asked.append(list(messages))

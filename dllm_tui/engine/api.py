@@ -17,6 +17,7 @@ from dllm_tui.errors import EngineError
 from dllm_tui.events import AnyEvent, ModelInfo
 from dllm_tui.families.family import Family
 from dllm_tui.knobs import Knobs, LiveKnobs
+from dllm_tui.ports import Origin
 
 Progress: TypeAlias = Callable[[str, float], None]
 """Gets what is being done, for people, and how much of it is done, 0 … 1. May raise, to stop."""
@@ -128,6 +129,7 @@ class Engine:
         should_stop: Callable[[], bool] = lambda: False,
         alternatives: int = 0,
         frame: Sequence[int | None] = (),
+        origin: Origin | None = None,
     ) -> Iterator[AnyEvent]:
         """Generate an answer; closing the iterator cancels.
 
@@ -139,6 +141,10 @@ class Engine:
             should_stop: asked before every forward; true ends the run with ``cancelled``.
             alternatives: how many of the best tokens each guess reports.
             frame: the answer's first cells, where some are given: a token, or ``None`` for one to be found.
+            origin: go on from a canvas, as another run left it or a person changed it, in place of ``frame``.
+                Its finished blocks are read as the prompt is; its last block goes on from the step it had
+                come to. Where nothing is drawn and cache and policy are exact (not ``prefix``, ``dual`` or
+                ``credit``), the answer is that of a run that was never interrupted.
 
         Returns:
             Events, ``run`` first and ``done`` last. Running out of memory is reported as ``error`` before
@@ -146,7 +152,8 @@ class Engine:
 
         Raises:
             EngineError: the prompt is empty, too long or not of token ids, a given token is unknown or lies
-                past ``max_new_tokens``, the knobs are none, or they ask for what the family doesn't do.
+                past ``max_new_tokens``, the knobs are none, they or the origin ask for what the family
+                doesn't do, or the prompt isn't the origin's.
         """
         if not isinstance(knobs, Knobs | LiveKnobs | None):  # pyright: ignore[reportUnnecessaryIsInstance] (untyped callers)
             raise EngineError(
@@ -159,15 +166,39 @@ class Engine:
                 "Raise max_new_tokens.",
             )
         given = [token if token is None else self._id(token) for token in frame]
+        prompt = self._checked(prompt_ids, room=1)
+        if origin is not None:
+            self._check_origin(origin, len(prompt))
         return Decoder(
             self.model,
-            self._checked(prompt_ids, room=1),
+            prompt,
             live,
             run=run,
             should_stop=should_stop,
             alternatives=alternatives,
             frame=given,
+            origin=origin,
         ).events()
+
+    def _check_origin(self, origin: Origin, prompt: int) -> None:
+        """Whether a run can begin there."""
+        if origin.prompt_tokens != prompt:
+            raise EngineError(
+                f"The canvas belongs to a prompt of {origin.prompt_tokens} tokens; this one has {prompt}.",
+                "Ask again instead.",
+            )
+        if prompt + len(origin.cells) > self.model.backbone.context_length:
+            raise EngineError(
+                f"Prompt and canvas have {prompt + len(origin.cells)} cells; {self.info.id} holds "
+                f"{self.model.backbone.context_length}."
+            )
+        edges = [*origin.blocks, origin.start]
+        masks = None in origin.cells[: origin.start]
+        if edges[0] != 0 or edges != sorted(edges) or edges[-1] > len(origin.cells) or masks:
+            raise EngineError("The canvas has masks in its finished blocks, or gaps between them.")
+        for cell in origin.cells:
+            if cell is not None:
+                self._id(cell.token_id)
 
     def _checked(self, token_ids: Sequence[int], room: int) -> list[int]:
         """The ids as a list, if the model can take them and ``room`` more."""

@@ -53,12 +53,17 @@ class Plan:
     """Whether forwards read and write a cache."""
     verifies = False
     """Whether a commit forward can judge its block: say what the autoregressive model puts after a token."""
+    looks_ahead = False
+    """Whether a block sees what is decided behind it."""
 
     def __init__(self, canvas: Canvas) -> None:
         self.canvas = canvas
 
-    def prefill(self) -> Forward | None:
-        """The forward over the prompt, if any. If it predicts, then the answer's first token."""
+    def prefill(self, end: int) -> Forward | None:
+        """The forward over what stands before ``end``, if any. If it predicts, then the token there.
+
+        That is the prompt, and the finished blocks of a run that this one goes on from.
+        """
         raise NotImplementedError
 
     def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:
@@ -110,9 +115,9 @@ class TwoStreams(Plan):
         super().__init__(canvas)
         self.shift = shift
 
-    def prefill(self) -> Forward:
-        """Clean, causal, the whole prompt."""
-        return Forward(ids=self.canvas.ids, start=0, causal=True, write_at=0, rows=LAST)
+    def prefill(self, end: int) -> Forward:
+        """Clean, causal."""
+        return Forward(ids=self.canvas.ids[:end], start=0, causal=True, write_at=0, rows=LAST)
 
     def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
         return start + knobs.block_size, start + knobs.block_size
@@ -172,10 +177,9 @@ class BlockCausal(Plan):
         """First position of the grid's block that holds ``position``."""
         return max(0, position - (position - self.offset) % self.size)
 
-    def prefill(self) -> Forward | None:
-        """The prompt's whole blocks."""
-        prompt = self.canvas.prompt
-        known = self._base(prompt)
+    def prefill(self, end: int) -> Forward | None:
+        """Whole blocks."""
+        known = self._base(end)
         if known == 0:
             return None
         return Forward(
@@ -183,7 +187,7 @@ class BlockCausal(Plan):
             start=0,
             write_at=0,
             mask=block_mask(known, self.size, self.offset),
-            rows=LAST if self.shift and known == prompt else NONE,
+            rows=LAST if self.shift and known == end else NONE,
         )
 
     def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
@@ -236,13 +240,16 @@ class Reordered(Plan):
     sees only what is before it, so its keys and values are exact, and stay, once a forward had it.
     """
 
+    looks_ahead = True
+
     def __init__(self, canvas: Canvas) -> None:
         super().__init__(canvas)
         self._kept = canvas.prompt
 
-    def prefill(self) -> Forward:
-        """Causal, the whole prompt; the window predicts its own first token."""
-        return Forward(ids=self.canvas.ids, start=0, causal=True, write_at=0, rows=NONE)
+    def prefill(self, end: int) -> Forward:
+        """Causal; the window predicts its own first token."""
+        self._kept = end
+        return Forward(ids=self.canvas.ids[:end], start=0, causal=True, write_at=0, rows=NONE)
 
     def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:
         """The window, and what has been decided beyond it."""
@@ -273,9 +280,9 @@ class EncoderCanvas(Plan):
         super().__init__(canvas)
         self._said: Tensor | None = None
 
-    def prefill(self) -> Forward:
-        """The encoder, over the whole prompt."""
-        return Forward(ids=self.canvas.ids, start=0, causal=True, write_at=0, rows=NONE)
+    def prefill(self, end: int) -> Forward:
+        """The encoder."""
+        return Forward(ids=self.canvas.ids[:end], start=0, causal=True, write_at=0, rows=NONE)
 
     def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102
         self._said = None
@@ -309,12 +316,13 @@ class Full(Plan):
     """
 
     caches = False
+    looks_ahead = True
 
     def __init__(self, canvas: Canvas, shift: int = 0) -> None:
         super().__init__(canvas)
         self.shift = shift
 
-    def prefill(self) -> None:
+    def prefill(self, end: int) -> None:
         """None: the prompt is read again in every step."""
 
     def lay(self, start: int, limit: int, knobs: Knobs) -> tuple[int, int]:  # noqa: D102

@@ -32,6 +32,8 @@ class Canvas:
         """float32 [length], of each decided cell when it was decided."""
         self.given: dict[int, int] = {}
         """Cells of the answer that a person has set, by absolute position: their tokens."""
+        self.kept: dict[int, int] = {}
+        """Cells of the answer that were taken over from another run, by absolute position: their tokens."""
         self._moved: dict[int, Kind] = {}
         """How cells changed that others made room for, or closed up to; until it is told."""
 
@@ -57,6 +59,15 @@ class Canvas:
         for place, token in self.given.items():
             if start <= place < end:
                 self.ids[place], self.open[place], self.confidence[place] = token, False, 1.0
+
+    def keep(self, place: int, token: int, confidence: float) -> None:
+        """Decide a cell as it was in another run."""
+        self.kept[place] = token
+        self.ids[place], self.open[place], self.confidence[place] = token, False, confidence
+
+    def is_given(self, start: int, end: int) -> Tensor:
+        """Which cells a person has set: bool [end - start]."""
+        return torch.tensor([place in self.given for place in range(start, end)], dtype=torch.bool)
 
     def put(self, start: int, tokens: Tensor, where: Tensor, confidence: Tensor) -> None:
         """Decide cells of the span that begins at ``start``.
@@ -96,6 +107,8 @@ class Canvas:
         self.ids[start:end] = self.mask_id
         self.confidence[start:end] = 0.0
         self.open[start:end] = True
+        for place in range(start, end):
+            self.kept.pop(place, None)
         self._give(start, end)
 
     def reflow(self, start: int, reflow: Reflow, chances: Tensor) -> None:
@@ -136,6 +149,11 @@ class Canvas:
         """The decided ids between the prompt and ``end``, masks left out."""
         return self.ids[self.prompt : end][~self.open[self.prompt : end]].tolist()
 
+    def known(self, end: int) -> int:
+        """How many cells between the prompt and ``end`` hold what the run was given."""
+        known = (self.kept | self.given).items()
+        return sum(place < end and int(self.ids[place]) == token for place, token in known)
+
     def shown(self) -> Tensor:
         """int64 [answer]: the answer's ids, -1 where a cell is masked; for :meth:`changes_since`."""
         ids = self.ids[self.prompt :]
@@ -158,14 +176,16 @@ class Canvas:
                 position=place,
                 token_id=None if new < 0 else new,
                 confidence=round(confidence, 6),
-                kind=moved.get(self.prompt + place)
-                or ("fix" if self.given.get(self.prompt + place) == new else _kind(old, new)),
+                kind=moved.get(self.prompt + place) or self._kind(self.prompt + place, old, new),
             )
             for place, old, new, confidence in zip(*(c.tolist() for c in columns), strict=True)
         )
 
-
-def _kind(old: int, new: int) -> Kind:
-    if new < 0:
-        return "remask"
-    return "fill" if old < 0 else "edit"
+    def _kind(self, place: int, old: int, new: int) -> Kind:
+        if self.given.get(place) == new:
+            return "fix"
+        if new < 0:
+            return "remask"
+        if old >= 0:
+            return "edit"
+        return "keep" if self.kept.get(place) == new else "fill"

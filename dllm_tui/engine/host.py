@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dllm_tui.errors import DllmError, EngineError, StoreError
 from dllm_tui.events import AnyEvent, Canvas, Done, Error, Reason, Step
 from dllm_tui.knobs import LiveKnobs
-from dllm_tui.ports import HostState, Message, Run, Sink
+from dllm_tui.ports import HostState, Message, Origin, Run, Sink
 
 if TYPE_CHECKING:
     from dllm_tui.engine.api import Engine
@@ -44,6 +44,7 @@ class _Answer:
     messages: tuple[Message, ...]
     sinks: list[Sink]
     index: int
+    origin: Origin | None = None
 
 
 class EngineHost:
@@ -99,7 +100,13 @@ class EngineHost:
             self._put(job)
 
     def generate(
-        self, messages: Sequence[Message], knobs: LiveKnobs, *, sinks: Sequence[Sink] = (), index: int = 0
+        self,
+        messages: Sequence[Message],
+        knobs: LiveKnobs,
+        *,
+        sinks: Sequence[Sink] = (),
+        index: int = 0,
+        origin: Origin | None = None,
     ) -> Run:
         """Answer a conversation in the background.
 
@@ -109,12 +116,13 @@ class EngineHost:
             sinks: get every event on the worker's thread, before it can be seen in the run. One that raises
                 is reported in the run and asked no more.
             index: becomes ``run`` in the run's events.
+            origin: a canvas that the answer goes on from.
 
         Returns:
             The run. Whatever fails ends up in it as ``error`` and then ``done``.
         """
         run = Run(knobs)
-        job = _Answer(run, tuple(messages), list(sinks), index)
+        job = _Answer(run, tuple(messages), list(sinks), index, origin)
         with self._lock:
             if not self._closed:
                 self._pending.append(run)
@@ -122,6 +130,18 @@ class EngineHost:
                 return run
         self._end(job, "cancelled")
         return run
+
+    def pieces(self, text: str) -> list[tuple[int, bytes]]:
+        """The tokens of plain text, each with its bytes; at once, for the tokenizer is not the worker's.
+
+        Raises:
+            EngineError: no model is ready, or it comes without a tokenizer.
+        """
+        engine = self._engine
+        if engine is None or engine.tokenizer is None:
+            raise EngineError("No model is ready that could read these words.", "Wait until it is loaded.")
+        tokenizer = engine.tokenizer
+        return [(token, tokenizer.piece(token)) for token in tokenizer.encode(text)]
 
     def close(self) -> None:
         """Cancel what runs and free the model; returns within about a second."""
@@ -201,6 +221,7 @@ class EngineHost:
                 run=job.index,
                 should_stop=lambda: run.cancelled,
                 alternatives=self._alternatives,
+                origin=job.origin,
             ):
                 _add(job, event)
         except Exception as error:
@@ -222,8 +243,8 @@ class EngineHost:
             reason=reason,
             token_ids=tokens,
             tokens=len(tokens),
-            nfe=len(steps),
-            nfe_by_phase=Counter(step.phase for step in steps),
+            nfe=steps[-1].nfe if steps else 0,
+            nfe_by_phase=Counter(step.phase for step in steps if step.nfe),
             seconds=steps[-1].t if steps else 0.0,
         )
         _add(job, done)

@@ -276,6 +276,7 @@ def model_of(
             context_length=backbone.context_length,
             tokenizer_sha256=words.sha256 if words else None,
             policies=family.policies,
+            unkept=family.unkept,
             fixed_knobs=family.fixed_knobs,
             versions={library: version(library) for library in ("torch", "transformers", "tokenizers")},
         ),

@@ -7,6 +7,8 @@ What a family does differently is in its plan (who sees whom, :mod:`dllm_tui.eng
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from time import perf_counter
 
 import torch
@@ -37,6 +39,7 @@ from dllm_tui.events import (
 )
 from dllm_tui.families.family import Noise
 from dllm_tui.knobs import KNOBS, Knobs, LiveKnobs
+from dllm_tui.ports import Origin
 
 CACHE_ROOM = 1024
 """Slots reserved beyond the prompt where ``max_new_tokens`` asks for fewer: the knob may be turned up."""
@@ -65,10 +68,11 @@ class Decoder:
         should_stop: asked before every forward; true ends the run with ``cancelled``.
         alternatives: how many of the best tokens each guess reports.
         frame: the answer's first cells, where some are given: a token, or ``None`` for one to be found.
+        origin: a canvas to go on from.
         draws: where chance comes from, if not from the seed.
 
     Raises:
-        EngineError: the knobs ask for what the family doesn't do.
+        EngineError: the knobs or the origin ask for what the family doesn't do.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class Decoder:
         should_stop: Callable[[], bool] = lambda: False,
         alternatives: int = 0,
         frame: Sequence[int | None] = (),
+        origin: Origin | None = None,
         draws: Draws | None = None,
     ) -> None:
         self.model = model
@@ -95,16 +100,22 @@ class Decoder:
         self.canvas.given = {len(prompt_ids) + i: token for i, token in enumerate(frame) if token is not None}
         self.plan = plan_for(model.family, self.canvas, self.knobs)
         self._check_policy(self.knobs.policy)
+        self.origin = origin
+        if origin and model.family.unkept:
+            raise EngineError(f"No run can go on from a canvas here: {model.family.unkept}.")
         real = mask_id < vocabulary
         self.forbidden = torch.tensor([mask_id], device=model.backbone.device) if real else None
         self.seed = random.SystemRandom().getrandbits(31) if self.knobs.seed is None else self.knobs.seed
         self.draws = draws or Draws(self.seed)
         self.cache = self.blind_cache = None
         self._shown = self.canvas.shown()
-        self.block = Block(-1, len(prompt_ids), len(prompt_ids))
+        finished = len(origin.blocks) if origin else 0
+        self.block = Block(finished - 1, len(prompt_ids), len(prompt_ids))
         self.reason: Reason | None = None
         self.nfe: dict[str, int] = {"prefill": 0, "denoise": 0, "commit": 0}
         self.seconds: dict[str, float] = {"prefill": 0.0, "denoise": 0.0, "commit": 0.0}
+        self._resumed: Origin | None = None
+        """Until the block that was begun in another run goes on."""
         self._turned = self.knobs
         self._known: set[int] = set()
         self._began = self._clock = perf_counter()
@@ -113,7 +124,12 @@ class Decoder:
         """The run, event by event; the last is ``done``."""
         self._began = perf_counter()
         yield RunStart(
-            run=self.run, knobs=self.knobs.to_dict(), prompt_tokens=self.canvas.prompt, seed=self.seed
+            run=self.run,
+            knobs=self.knobs.to_dict(),
+            prompt_tokens=self.canvas.prompt,
+            seed=self.seed,
+            parent=self.origin and self.origin.run,
+            parent_nfe=self.origin.nfe if self.origin else 0,
         )
         try:
             yield from self._prefill()
@@ -140,26 +156,87 @@ class Decoder:
         yield from self._turn()
         if self.reason is not None:
             return
-        start = self.canvas.prompt
         if self.plan.caches:
-            room = start + max(self.knobs.max_new_tokens, CACHE_ROOM) + self.knobs.block_size
+            room = self.canvas.prompt + max(self.knobs.max_new_tokens, CACHE_ROOM) + self.knobs.block_size
             self.cache = self.model.backbone.new_cache(min(room, self.context))
             if self.knobs.cfg_scale:
                 self.blind_cache = self.model.backbone.new_cache(min(room, self.context))
-        forward = self.plan.prefill()
-        if forward is None:
-            yield from self._open(start)
-            return
-        opened = self._open(start, self._predict(forward, "prefill"))
-        yield from self._step("prefill", 0)
-        yield from opened
+        opened = None
+        if self.origin is not None:
+            opened = self._take_over(self.origin)
+            self._clock = perf_counter()
+            yield from self._step("prefill", 0)
+            yield from self._taken_blocks(self.origin)
+            if self.reason is not None:
+                return
+        start = self.canvas.prompt + (self.origin.start if self.origin else 0)
+        forward = self.plan.prefill(start)
+        seed = None
+        if forward is not None:
+            seed = self._predict(forward, "prefill")
+            opened = self._open(start, seed) if opened is None else opened
+            yield from self._step("prefill", 0)
+        yield from self._open(start) if opened is None else opened
+
+    def _take_over(self, origin: Origin) -> list[AnyEvent] | None:
+        """Lay the canvas as it was in another run; what opens its last block, if that had been begun."""
+        canvas, first = self.canvas, self.canvas.prompt
+        start, end = first + origin.start, first + len(origin.cells)
+        canvas.given |= {
+            first + at: cell.token_id for at, cell in enumerate(origin.cells) if cell and cell.fixed
+        }
+        canvas.resize(start)
+        if self.plan.looks_ahead:
+            canvas.resize(max(start, min(end, self.limit)))
+        opened = self._open(start) if start < end else None
+        self._resumed = origin if opened else None
+        for place, cell in enumerate(origin.cells[: canvas.length - first], start=first):
+            if cell is not None:
+                canvas.keep(place, cell.token_id, cell.confidence)
+        stop = canvas.first_of(self.model.stop_ids, first, canvas.length)
+        if self.plan.looks_ahead and stop is not None and not canvas.masks(first, stop):
+            canvas.resize(stop + 1)
+            self.reason = "stop"
+        return opened
+
+    def _taken_blocks(self, origin: Origin) -> Iterator[AnyEvent]:
+        """Where the finished blocks lie that were taken over."""
+        for block, (start, end) in enumerate(pairwise((*origin.blocks, origin.start))):
+            yield BlockStart(run=self.run, block=block, start=start, end=end)
+            yield Commit(run=self.run, block=block, start=start, end=end)
+
+    def _past(self, origin: Origin, reach: Callable[[Tensor], Tensor]) -> tuple[int, int, Tensor]:
+        """Where the steps of a block stand that another run had begun.
+
+        Returns:
+            How many came before the part that is being filled, the undecided cells when that began, and
+            which those were: bool [T].
+        """
+        start, end = self.block.start - self.canvas.prompt, self.block.end - self.canvas.prompt
+        steps = torch.zeros(end - start, dtype=torch.int64)
+        for place, cell in enumerate(origin.cells[start:end]):
+            steps[place] = cell.step if cell else 0
+        is_open = self.canvas.open[self.block.start : self.block.end]
+        undecided, begun = is_open | (steps > 0), 0
+        while True:
+            reached = reach(undecided.clone())
+            if (reached & is_open).any() or not reached.any():
+                return begun, int(reached.sum()), reached
+            begun = int(steps[reached].max())
+            undecided &= ~reached
 
     def _denoise(self) -> Iterator[AnyEvent]:
         block, canvas = self.block, self.canvas
-        rule = rule_for(self.model)
+        origin, self._resumed = self._resumed, None
+        rule = rule_for(self.model, origin.full if origin else 0)
         opened = step = begun = 0
         reached = torch.zeros(block.end - block.start, dtype=torch.bool)
+        if origin is not None and origin.step and block.ended is None:
+            step = origin.step
+            begun, opened, reached = self._past(origin, partial(self.plan.reach, block.start))
         goes_on = block.ended is None and rule.goes_on(self._undecided())
+        if not goes_on and block.ended is None:
+            self._settle()
         while goes_on:
             yield from self._turn()
             if self.reason is not None:
@@ -455,6 +532,7 @@ class Decoder:
             reason=self.reason or "error",
             token_ids=tuple(answer),
             tokens=len(answer),
+            given=canvas.known(canvas.length if stop is None else stop + 1),
             nfe=sum(self.nfe.values()),
             nfe_by_phase=dict(self.nfe),
             seconds=perf_counter() - self._began,

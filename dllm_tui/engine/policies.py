@@ -349,7 +349,8 @@ class Editing(Rule):
         """Commit what the policy picks, and replace what the model now contradicts."""
         fills = POLICIES[view.knobs.policy](view)
         is_open = canvas.open[start : start + view.ids.numel()]
-        changed = edits(view.token, view.confidence, view.ids, ~is_open, view.knobs.edit_threshold)
+        editable = ~is_open & ~canvas.is_given(start, start + view.ids.numel())
+        changed = edits(view.token, view.confidence, view.ids, editable, view.knobs.edit_threshold)
         self._settled = not bool(is_open.any() | changed.any())
         canvas.put(start, view.token, fills | changed, view.confidence)
 
@@ -422,8 +423,12 @@ class Renoise(Rule):
             canvas.renoise(start, torch.where(accepted, drawn, noise), ~accepted)
 
 
-def rule_for(model: Model) -> Rule:
-    """A new block's rule.
+def rule_for(model: Model, full: int = 0) -> Rule:
+    """A block's rule.
+
+    Args:
+        model: its family decides.
+        full: forwards that the block has had without a mask, where another run had begun it.
 
     Raises:
         EngineError: the family revises its tokens in a way that isn't built.
@@ -439,5 +444,5 @@ def rule_for(model: Model) -> Rule:
     if inserts and model.delete_id is not None and model.split_id is not None:
         return Inserting(model.delete_id, model.split_id, family.edit_steps)
     if family.revision is Revision.EDIT:
-        return Editing(EditBudget(family.edit_steps))
+        return Editing(EditBudget(family.edit_steps, full))
     raise EngineError(f"{family.title} decodes with revision by {family.revision}, which isn't built yet.")

@@ -135,3 +135,12 @@ class Family:
     """Policies that make sense for it, the default first."""
     fixed_knobs: dict[str, str] = field(default_factory=dict[str, str])
     """Knobs that it doesn't have, each with the reason shown to people."""
+
+    @property
+    def unkept(self) -> str:
+        """Why a run can't go on from a canvas that a person has changed; empty where it can."""
+        if self.noise is Noise.UNIFORM:
+            return f"{self.title} may change every cell in every step, so no word can be held in its place"
+        if self.revision is Revision.INSERT_DELETE:
+            return f"{self.title} inserts and deletes cells, so no word has a place of its own"
+        return ""

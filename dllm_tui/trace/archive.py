@@ -97,6 +97,10 @@ class Archive(Sequence[AnyEvent]):
         """The last header among the first ``count`` events."""
         return self._as(Header, self.headers[max(0, bisect_left(self.headers, count) - 1)])
 
+    def said(self, count: int) -> list[Turn]:
+        """All turns among the first ``count`` events, those too that others have replaced."""
+        return [self._as(Turn, said.event) for said in self.timeline.turns if said.event < count]
+
     def turns_at(self, count: int) -> list[Turn]:
         """The conversation after the first ``count`` events."""
         return [self._as(Turn, said.event) for said in self.timeline.turns_at(count)]

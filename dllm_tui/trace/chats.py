@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +16,7 @@ from dllm_tui.events import (
     Canvas,
     Done,
     Header,
+    ModelInfo,
     Pieces,
     Step,
     Turn,
@@ -69,7 +70,11 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     known: frozenset[int]
     """Ids whose bytes the file has under its last header."""
     events: dict[int, Sequence[AnyEvent]]
-    """Events of the runs that the turns name; each has the bytes of all its tokens."""
+    """Events of the runs that turns and versions name; each has the bytes of all its tokens."""
+    versions: dict[int, Turn] = {}
+    """The answers that the last prompt has got, by run."""
+    models: dict[int, ModelInfo] = {}
+    """Which model made a run, as far as that was told."""
     interrupted: tuple[AnyEvent, ...] = ()
     """What would have ended an answer that a crash cut off: its turn and ``done``."""
 
@@ -106,8 +111,12 @@ def load(path: Path) -> Past:
         TraceError: as :func:`dllm_tui.trace.reader.read`.
     """
     archive = Archive(path)
-    turns, runs = archive.turns_at(len(archive)), archive.runs
-    named = {turn.run for turn in turns}
+    runs, turns, versions = archive.runs, list[Turn](), dict[int, Turn]()
+    for turn in archive.said(len(archive)):
+        versions = versions_after(versions, turns, turn)
+        turns = follow(turns, turn)
+    named = {turn.run for turn in turns} | versions.keys()
+    made = {run: archive.header_at(span.event).model for run, span in archive.timeline.runs.items()}
     last = max(runs, default=-1)
     return Past(
         header=archive.header_at(len(archive)),
@@ -115,6 +124,8 @@ def load(path: Path) -> Past:
         next_run=last + 1,
         known=frozenset(archive.known),
         events={run: events for run, events in runs.items() if run in named},
+        versions=versions,
+        models={run: model for run, model in made.items() if model},
         interrupted=_interrupted(turns, runs.get(last, ())),
     )
 
@@ -122,6 +133,21 @@ def load(path: Path) -> Past:
 def follow(turns: list[Turn], turn: Turn) -> list[Turn]:
     """The conversation after one more turn, which may cut it first (``replaces``)."""
     return [*turns[: turn.replaces], turn]
+
+
+def versions_after(versions: Mapping[int, Turn], turns: Sequence[Turn], turn: Turn) -> dict[int, Turn]:
+    """The answers that the last prompt of a conversation has got, by run, after one more turn.
+
+    Args:
+        versions: those before.
+        turns: the conversation before.
+        turn: what comes now; an answer that replaces the last answer is another version of it.
+    """
+    if turn.role != "assistant":
+        return {}
+    again = turn.replaces is not None and turn.replaces == len(turns) - 1 and turns[-1].role == "assistant"
+    own = {} if turn.run is None else {turn.run: turn}
+    return {**versions, **own} if again else own
 
 
 def delete(path: Path) -> None:

@@ -114,7 +114,8 @@ class Clip:
             case RunStart():
                 self._runs[event.run] = self._begun
                 self._begun += 1
-                return self._renumbered(event, at=second)
+                parent = None if event.parent is None else self._runs.get(event.parent)
+                return self._renumbered(event, at=second, parent=parent)
             case Error() if not self._details:
                 return self._renumbered(
                     event, message=without_folders(event.message), hint=without_folders(event.hint)

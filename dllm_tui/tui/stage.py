@@ -56,8 +56,8 @@ class Stage(ChatApp):
                 self._chat.conversation.add_user(event.text)
                 self._shown.append("user")
                 self._chat.about = session.title
-            case Turn(role="assistant", run=None):
-                session.take()
+            case Turn(role="assistant") if event.run is None or not session.running:
+                session.take()  # one that wasn't recorded, or another version of the last
                 self._show_session()
             case RunStart():
                 self._take_events()

@@ -20,7 +20,7 @@ from dllm_tui.events import (
     Step,
 )
 from dllm_tui.knobs import Knobs, LiveKnobs
-from dllm_tui.ports import HostState, Message, Run, Sink
+from dllm_tui.ports import HostState, Message, Origin, Run, Sink
 
 STOP = 2
 MODEL = ModelInfo(id="fake", family="fake", context_length=8192)
@@ -68,7 +68,13 @@ class FakeHost:
         """Nothing to free."""
 
     def generate(
-        self, messages: Sequence[Message], knobs: LiveKnobs, *, sinks: Sequence[Sink] = (), index: int = 0
+        self,
+        messages: Sequence[Message],
+        knobs: LiveKnobs,
+        *,
+        sinks: Sequence[Sink] = (),
+        index: int = 0,
+        origin: Origin | None = None,
     ) -> Run:
         run = Run(knobs)
         self.asked.append(list(messages))

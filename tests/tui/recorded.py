@@ -9,7 +9,7 @@ import msgspec
 
 from dllm_tui.events import AnyEvent, Step, decode
 from dllm_tui.knobs import LiveKnobs
-from dllm_tui.ports import Message, Run, Sink
+from dllm_tui.ports import Message, Origin, Run, Sink
 from tests.fakes import FakeHost
 
 DATA = Path(__file__).parent / "data"
@@ -36,7 +36,13 @@ class RecordedHost(FakeHost):
         self.recorded = list(runs)
 
     def generate(
-        self, messages: Sequence[Message], knobs: LiveKnobs, *, sinks: Sequence[Sink] = (), index: int = 0
+        self,
+        messages: Sequence[Message],
+        knobs: LiveKnobs,
+        *,
+        sinks: Sequence[Sink] = (),
+        index: int = 0,
+        origin: Origin | None = None,
     ) -> Run:
         """Write the next recorded run, in a thread."""
         events = self.recorded.pop(0) if len(self.recorded) > 1 else self.recorded[0]
