@@ -30,9 +30,9 @@ from dllm_tui.tui.widgets.footer import Item
 EVERYWHERE = {"interrupt", "quit", "everything"}
 """Actions that work over a dialog too."""
 
-READING_SECONDS = 0.2
-"""How long the meters stand while an answer is written: nobody reads digits faster, and each drawing holds
-the engine up."""
+FIGURES_SECONDS = 0.2
+"""How long figures stand while an answer is written: nobody reads digits faster, and each drawing holds the
+engine up."""
 
 
 class Following(BaseApp, inherit_bindings=False):
@@ -64,10 +64,10 @@ class Following(BaseApp, inherit_bindings=False):
         self._noticed = 0
         """Notices of the session that were shown."""
         self._meter = Meter()
-        self._read = 0.0
-        """When the meters were last drawn."""
+        self._figured = 0.0
+        """When figures were last drawn."""
         self._unread = False
-        """The meter knows more than they show."""
+        """The meter knows more than the meters show."""
         self._effects = Effects()
         self._writing = False
         self._shown: list[str] = []
@@ -111,8 +111,12 @@ class Following(BaseApp, inherit_bindings=False):
         state = self.session.host.state
         if state is not self._host_state:
             self._host_changed(state)
-        self._take_events()
-        self._scrubbing.tick()
+        now = time.monotonic()
+        figures = now >= self._figured + FIGURES_SECONDS
+        if figures:
+            self._figured = now
+        self._take_events(figures)
+        self._scrubbing.tick(redraw=figures or not self._writing)
         self._inspecting.tick()
         if not self.busy and self._poll_timer:
             self._poll_timer.pause()
@@ -132,8 +136,8 @@ class Following(BaseApp, inherit_bindings=False):
         if self._poll_timer:
             self._poll_timer.resume()
 
-    def _take_events(self) -> None:
-        self._chat.conversation.fold()
+    def _take_events(self, figures: bool = True) -> None:
+        self._chat.conversation.fold(figures=figures)
         for notice in self.session.notices[self._noticed :]:
             self._chat.conversation.add_error(notice)
             self._noticed += 1
@@ -141,9 +145,8 @@ class Following(BaseApp, inherit_bindings=False):
         new = run.events[self._taken :] if run else ()
         if new:
             self._fold(new)
-        now = time.monotonic()
-        if self._unread and (not self._writing or now >= self._read + READING_SECONDS):
-            self._read, self._unread = now, False
+        if self._unread and (figures or not self._writing):
+            self._unread = False
             self._scrubbing.show_reading(self._meter.reading)
 
     def _fold(self, new: Sequence[AnyEvent]) -> None:

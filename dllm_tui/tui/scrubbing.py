@@ -25,6 +25,8 @@ class Scrubbing:
         self._reading: Reading | None = None
         self._away = False
         """What is seen is not the newest step."""
+        self._grown = False
+        """Steps have come that were not drawn."""
 
     @property
     def playing(self) -> bool:
@@ -36,18 +38,23 @@ class Scrubbing:
         """The widget of the answer that is looked at."""
         return self._chat.conversation.view_of(self._answer) if self._answer else None
 
-    def tick(self) -> None:
-        """Once a frame: take in new answers and steps, and move on where it plays."""
+    def tick(self, *, redraw: bool = True) -> None:
+        """Once a frame: take in new answers and steps, and move on where it plays.
+
+        Args:
+            redraw: draw new steps now; otherwise they wait for a tick that does.
+        """
         answers = self._chat.conversation.answers
         newest = answers[-1] if answers else None
         if newest is not self._newest or (self._answer and self._answer not in answers):
             self._newest = newest
             self._look_at(newest)
         timeline = self._chat.timeline
-        grown = timeline.scrub.grow()
+        self._grown |= timeline.scrub.grow()
         if timeline.scrub.tick():
             self.show()
-        elif grown:
+        elif self._grown and redraw:
+            self._grown = False
             timeline.redraw_line()
 
     def show_reading(self, reading: Reading | None) -> None:

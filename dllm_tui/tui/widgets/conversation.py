@@ -173,15 +173,18 @@ class Conversation(VerticalScroll):
         assert isinstance(view, AnswerView)
         self._runs.append((run, view))
 
-    def fold(self) -> bool:
+    def fold(self, *, figures: bool = True) -> bool:
         """Take in all events since the last call and repaint once; call it once a frame.
+
+        Args:
+            figures: draw those of the headlines now; otherwise they wait for a call that does.
 
         Returns:
             Whether there was anything new.
         """
         news = False
         for run, view in tuple(self._runs):
-            events = view.fold()
+            events = view.fold(figures=figures)
             news = news or bool(events)
             for event in events:
                 if isinstance(event, Error):
