@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -32,6 +32,8 @@ from dllm_tui.trace.writer import Writer
 
 _BYTES_PER_TOKEN = 3.0
 """Few, so that the guess at a text's tokens is rather too high; English has about 4.5."""
+_MOST_BYTES_PER_TOKEN = 6.0
+"""More than any prose has on average."""
 _TOKENS_PER_MESSAGE = 8
 """What a chat template puts around a message, roughly."""
 
@@ -110,6 +112,7 @@ class Conversation:
         self.model = past.header.model
         self.turns, self.next_run = list(past.turns), past.next_run
         self.events, self.versions, self.models = dict(past.events), past.versions, dict(past.models)
+        self._measured = _counted(self.turns, self.events)
         for event in past.interrupted:
             self.take(event)
         self._began = False  # a new sitting has a header of its own
@@ -234,6 +237,29 @@ class Conversation:
     def _close(self) -> None:
         if self.file:
             self.file.close()
+
+
+def _counted(turns: Sequence[Turn], events: Mapping[int, Sequence[AnyEvent]]) -> list[_Measured]:
+    """What the runs of a kept chat counted, as far as they were sent all that stood before.
+
+    A trace doesn't say which turns were left out. Where any were, a prompt is shorter than what the model had
+    read and written before and the text that came since.
+    """
+    measured: list[_Measured] = []
+    start = int(bool(turns) and turns[0].role == "system")
+    counted = asked = 0
+    for end, turn in enumerate(turns, start=1):
+        if turn.role != "assistant":
+            asked += len(turn.text.encode())
+            continue
+        run = () if turn.run is None else events.get(turn.run, ())
+        if not run or not isinstance(first := run[0], RunStart) or not isinstance(done := run[-1], Done):
+            break
+        if first.prompt_tokens < counted + asked / _MOST_BYTES_PER_TOKEN:
+            break
+        counted, asked = first.prompt_tokens + done.tokens, 0
+        measured.append(_Measured(start, end, counted))
+    return measured
 
 
 class _Answer:

@@ -201,7 +201,11 @@ def template() -> str:
     for knob in KNOBS.values():
         default = msgspec.json.encode("auto" if knob.default is None else knob.default).decode()
         lines += [f"# {knob.help}", f"# {knob.name} = {default}", ""]
-    lines += ["[keys]", "# Keys by action; the help screen of the app names the actions.", ""]
+    lines += [
+        "[keys]",
+        "# Keys by action, as in the last section of the app's help (F1), which names them all.",
+        "",
+    ]
     return "\n".join(lines)
 
 

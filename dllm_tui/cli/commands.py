@@ -335,18 +335,24 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def locate(
     what: Annotated[
-        Literal["config", "themes", "data", "traces"],
-        typer.Argument(metavar="config|themes|data|traces", help="What to find.", show_default=False),
-    ],
+        Literal["config", "themes", "data", "traces"] | None,
+        typer.Argument(
+            metavar="config|themes|data|traces", help="What to find; without it, all.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Print where something lives.
 
     config is the settings file (written with every setting explained, if there is none), themes the folder
     of your own themes, data that of models and chats, traces the chats: each is a trace.
     """
-    from dllm_tui.cli.locate import locate
+    from dllm_tui.cli.locate import PLACES, locate
 
-    print(locate(what))
+    if what:
+        print(locate(what))
+        return
+    for place in PLACES:
+        print(f"{place:7} {PLACES[place]()}")
 
 
 @app.command()

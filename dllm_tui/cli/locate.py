@@ -7,13 +7,21 @@ from typing import Literal
 from dllm_tui import paths
 from dllm_tui.settings import template
 
+PLACES = {
+    "config": paths.config_file,
+    "themes": paths.themes_dir,
+    "data": paths.data_dir,
+    "traces": paths.traces_dir,
+}
+"""What can be asked for."""
+
 
 def locate(what: Literal["config", "themes", "data", "traces"]) -> Path:
     """The place, made if need be; a place that can't be made is named all the same."""
-    folders = {"themes": paths.themes_dir, "data": paths.data_dir, "traces": paths.traces_dir}
+    place = PLACES[what]()
     with contextlib.suppress(OSError):
         if what != "config":
-            return paths.private(folders[what]())
-        if not paths.config_file().exists():
-            paths.write_private(paths.config_file(), template().encode())
-    return paths.config_file() if what == "config" else folders[what]()
+            return paths.private(place)
+        if not place.exists():
+            paths.write_private(place, template().encode())
+    return place

@@ -41,7 +41,16 @@ class Repository:
 
     @classmethod
     def named(cls, name: str, token: str | None = None, *, offline: bool = False) -> "Repository":
-        """The repository of ``organisation/name``, or ``organisation/name@revision``."""
+        """The repository of ``organisation/name``, or ``organisation/name@revision``.
+
+        Raises:
+            StoreError: that is no such name.
+        """
+        if "/" not in name:
+            raise StoreError(
+                f"There is no model {name!r}, and no file or directory of that name.",
+                "`dllm-chat models` lists what is known; a hub id is organisation/name.",
+            )
         repository, _, revision = name.partition("@")
         return cls(repository, revision or None, token, offline)
 

@@ -198,7 +198,14 @@ ACTIONS: dict[str, Action] = {
         Action("step_before", "The same a step before", ("left_square_bracket",), "Inspector", "inspector"),
         Action("step_after", "The same a step after", ("right_square_bracket",), "Inspector", "inspector"),
         Action("leave", "Close the inspector", ("escape",), "Inspector", "inspector"),
-        Action("view", "Switch between canvas and text", ("f3",), "View", footer="view", slash=("view",)),
+        Action(
+            "view",
+            "Switch the last answer between canvas and text",
+            ("f3",),
+            "View",
+            footer="view",
+            slash=("view",),
+        ),
         Action(
             "colours",
             "Colour by confidence, order, entropy, age",

@@ -11,6 +11,7 @@ from textual.content import Content
 
 from dllm_tui import theming
 from dllm_tui.errors import DllmError
+from dllm_tui.events import RunStart
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, KnobError
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
@@ -33,6 +34,8 @@ from dllm_tui.tui.widgets.welcome import Welcome
 
 FIRST_WORDS = 40
 """Cells of a prompt that waits, where that is said."""
+SAME_SECONDS = 6.0
+"""How long it is said that another answer will be the same."""
 TWICE = 1.5
 """Seconds within which a second Ctrl+C quits."""
 
@@ -272,8 +275,23 @@ class ChatApp(Following, inherit_bindings=False):
 
     def action_regenerate(self) -> None:
         """Answer the last prompt again."""
+        same = self._same_again()
         self._cut(last_of(self._shown, "user") + 1)
         self._begin(self.session.regenerate)
+        if same:
+            self._tell(same, SAME_SECONDS)
+
+    def _same_again(self) -> str:
+        """Why another answer will be like the last one, if it will."""
+        last, knobs = self.session.turns[-1], self.session.knobs
+        events = () if last.run is None else self.session.events.get(last.run, ())
+        if not events or not isinstance(start := events[0], RunStart) or start.knobs != knobs.to_dict():
+            return ""
+        if knobs.seed is not None:
+            return f"The seed {knobs.seed} draws the same answer again; /seed auto draws others."
+        if knobs.temperature or knobs.pick_temperature or knobs.policy == "random":
+            return ""
+        return "At temperature 0 the same answer is to be expected; /temperature 0.7 draws others."
 
     def action_edit_last(self) -> None:
         """Put the last prompt into the editor; sending it replaces it and what came after."""

@@ -120,7 +120,6 @@ def test_versions():
         (["--model", "smol", "doctor"], "put it behind the command: dllm-chat doctor --model"),
         (["aks", "hi"], "No such command 'aks'"),
         (["--stpes", "4"], "No such option: --stpes"),
-        (["locate"], "Missing argument"),
         (["locate", "home"], "'home' is not one of"),
         (["models", "show"], "Missing argument"),
     ],
@@ -157,6 +156,9 @@ def test_broken_settings_stop_the_app_with_a_message(places: Path):
     ],
 )
 def test_places_are_made_and_named(places: Path, what: str, where: str):
+    code, out, _ = run("locate")
+    assert (code, f"{what:7} {places / where}" in out.splitlines()) == (0, True)
+    assert not (places / where).exists()
     assert run("locate", what) == (0, f"{places / where}\n", "")
     assert (places / where).exists()
     assert not stat.S_IMODE((places / where).stat().st_mode) & 0o077

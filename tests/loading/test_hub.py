@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from dllm_tui.engine.hub import Repository
+from dllm_tui.errors import StoreError
 from tests.loading.checkpoints import copied, edit_json, split
 from tests.loading.hub import COMMIT, Hub, serving
 
@@ -153,7 +155,12 @@ def test_no_network_and_nothing_on_disk(tmp_path: Path, options: dict[str, Any])
     assert "org/model is not complete on this machine" in answer["error"]
 
 
-@pytest.mark.parametrize("name", ["no/such/path", "not a name!", "../up"])
+@pytest.mark.parametrize("name", ["no/such/path", "not a/name!", "../up"])
 def test_neither_directory_nor_hub_id(tmp_path: Path, name: str) -> None:
     answer = run(FETCH, tmp_path / "home", None, name)
     assert "neither a directory nor a hub id" in answer["error"]
+
+
+def test_a_word_is_no_hub_id() -> None:
+    with pytest.raises(StoreError, match="There is no model 'nope'"):
+        Repository.named("nope")

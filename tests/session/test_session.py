@@ -329,6 +329,34 @@ def test_the_oldest_turns_are_left_out_when_the_context_is_full(folder: Path):
     assert "context of 150 tokens: its oldest 4 messages are no longer sent" in session.notices[0].message
 
 
+@pytest.mark.parametrize("system", ["", "s"])
+def test_a_chat_that_is_resumed_is_as_long_as_its_runs_counted(folder: Path, system: str):
+    host = FakeHost(
+        lambda messages: "word " * 40, model=ModelInfo(id="small", family="fake", context_length=200)
+    )
+    session = Session(host, Settings(system=system), history=folder)
+    finished(session.send("first " + "word " * 40))
+    chat = session.id
+    session.new()
+    session.resume(chat)
+    finished(session.send("second"))
+    assert [message.text.split()[0] for message in host.asked[1]][-3:] == ["first", "word", "second"]
+    assert session.notices == []
+
+
+def test_of_a_chat_that_has_outgrown_the_context_nothing_is_taken_for_counted(folder: Path):
+    model = ModelInfo(id="small", family="fake", context_length=150)
+    host = FakeHost(lambda messages: "word " * 20, model=model)
+    session = Session(host, Settings(), history=folder)
+    for number in range(8):
+        finished(session.send(f"{number} " + "word " * 10))
+    chat = session.id
+    session.new()
+    session.resume(chat)
+    finished(session.send("more"))
+    assert sum(len(message.text.split()) for message in host.asked[-1]) <= 113
+
+
 def test_one_long_prompt_is_the_models_to_refuse():
     host = FakeHost(model=ModelInfo(id="small", family="fake", context_length=100))
     session = Session(host, Settings())

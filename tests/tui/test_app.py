@@ -338,6 +338,22 @@ async def test_again():
         assert [message.text for message in host.asked[1]] == ["a"]
 
 
+async def test_again_says_where_the_answer_will_be_the_same():
+    app = make_app(FakeHost(["One.", "Two.", "Three."]))
+    async with app.run_test(size=SIZE) as pilot:
+        await ask(pilot, app, "a")
+        await answered(pilot, app)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "At temperature 0 the same answer" in hover(app))
+        await until(pilot, lambda: ("assistant", "Two.") in texts(app))
+        await answered(pilot, app)
+        app.turn(temperature=0.7)
+        app.query_one("#above").display = False
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: ("assistant", "Three.") in texts(app))
+        assert "same" not in hover(app)
+
+
 async def test_edit_the_last_prompt():
     app = make_app(FakeHost(["One.", "Two.", "Three."]))
     async with app.run_test(size=SIZE) as pilot:
@@ -806,6 +822,17 @@ async def test_help_lists_keys_as_they_are_in_force():
         await pilot.press("escape")
         await pilot.pause()
         assert not isinstance(app.screen, Help)
+
+
+async def test_help_names_every_action_for_ones_own_keys():
+    app = make_app(settings=Settings(keys={"stop": "ctrl+x"}))
+    async with app.run_test(size=(100, 300)) as pilot:
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, Help))
+        await pilot.pause()
+        named = said(app.screen.query("#box Static").first()).split("[keys]")[1]
+        assert set(ACTIONS) <= set(named.split())
+        assert "Stop the answer: ctrl+x" in named
 
 
 async def test_help_explains_the_knob_that_has_the_focus():

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, Knob
-from dllm_tui.tui.actions import ACTIONS, Keymap, Situation, key_text
+from dllm_tui.tui.actions import ACTIONS, Action, Keymap, Situation, key_text
 
 Row = tuple[str, str, bool]
 """Term, explanation, and whether it applies now."""
@@ -27,6 +27,7 @@ NUMBERS = {
 """What the meters count."""
 
 NOTES = {
+    "Click on a headline": "Switches that answer between canvas and text.",
     "//text": "Sends a prompt that begins with a slash.",
     "Shift + mouse": "Selects by the terminal's own means, where the app has the mouse.",
 }
@@ -92,6 +93,13 @@ class Help(ModalScreen[None]):
             ("Also", NOTES),
         ):
             yield title, [(term, text, True) for term, text in terms.items()]
+        names = [(action.id, self._named(action), True) for action in ACTIONS.values()]
+        yield 'Names of all actions, for [keys] in the settings file: stop = "ctrl+x, f5"', names
+
+    def _named(self, action: Action) -> str:
+        keys = ", ".join(self._keymap[action.id])
+        where = "" if action.scope == "app" else f" ({action.scope})"
+        return f"{action.title}{where}" + (f": {keys}" if keys else "")
 
     def _row(self, id_: str) -> Row | None:
         action = ACTIONS[id_]
