@@ -1,6 +1,13 @@
 """What holds for every test."""
 
+import os
+import shutil
+
 from hypothesis import settings
+
+# Triton looks at this when it is imported, which torch may do in any test. With a GPU its kernels are compiled.
+if not shutil.which("nvidia-smi"):
+    os.environ["TRITON_INTERPRET"] = "1"
 
 # On a busy machine a single example may take long; the tests' own timeout is enough.
 settings.register_profile("any machine", deadline=None)

@@ -1,15 +1,10 @@
 """The kernels, compiled where there is a GPU and interpreted where there is none."""
 
 import importlib
-import os
 from types import ModuleType
 
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    # Triton looks at this when it is imported, and nothing but the kernels imports it here.
-    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="session")
