@@ -5,7 +5,7 @@ import shutil
 
 from hypothesis import settings
 
-# Triton looks at this when it is imported, which torch may do in any test. With a GPU its kernels are compiled.
+# Triton looks at this when it is imported, which torch may do in any test. With a GPU, kernels are compiled.
 if not shutil.which("nvidia-smi"):
     os.environ["TRITON_INTERPRET"] = "1"
 
