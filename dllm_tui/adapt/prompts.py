@@ -22,6 +22,9 @@ SENTENCES: tuple[tuple[str, ...], ...] = tuple(map(tuple, _FILE["sentences"].val
 """By kind: questions, advice, stories, lists, code, rewriting, all sorts."""
 FOLLOW_UPS: tuple[str, ...] = tuple(_FILE["chats"]["follow_ups"])
 SYSTEMS: tuple[str, ...] = tuple(_FILE["chats"]["systems"])
+SPLIT = {kind for kind, known in WORDS.items() if len(known) >= 20}
+"""Kinds of words of which some are kept for validation."""
+
 LENGTHS = (32, 64, 128, 192, 256)
 """Where an answer is cut at the latest, drawn for each prompt: short and long ones."""
 TEMPERATURES = (0.0, 0.0, 0.0, 0.3, 0.6)
@@ -55,8 +58,8 @@ def prompts(seed: int, *, held_out: bool = False) -> Iterator[Prompt]:
     """
     draw = random.Random(seed)
     words = {
-        kind: tuple(w for w in all_words if len(all_words) < 20 or kept_for_validation(w) == held_out)
-        for kind, all_words in WORDS.items()
+        kind: tuple(word for word in known if kind not in SPLIT or kept_for_validation(word) == held_out)
+        for kind, known in WORDS.items()
     }
 
     def filled(template: str) -> str:
@@ -69,7 +72,7 @@ def prompts(seed: int, *, held_out: bool = False) -> Iterator[Prompt]:
     while True:
         kind = draw.choice(SENTENCES)
         template = draw.choice(kind)
-        if held_out and "{" not in template:
+        if held_out and not any(f"{{{kind}}}" in template for kind in SPLIT):
             continue
         more = 0 if held_out else draw.choices((0, 1, 2), (7, 2, 1))[0]
         yield Prompt(

@@ -23,7 +23,6 @@ from dllm_tui.knobs import Knobs
 
 AGREEMENT = 0.95
 """Share of committed tokens that have to be the right ones, for :attr:`Forecast.tokens`."""
-THRESHOLDS = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 CHUNK = 256
 
 
@@ -112,7 +111,7 @@ class Row:
     """Distinct words and pairs of words (tokens), each a share of all of an answer's."""
 
 
-def settings(sizes: Sequence[int], thresholds: Sequence[float] = THRESHOLDS) -> dict[str, Knobs]:
+def settings(sizes: Sequence[int], thresholds: Sequence[float]) -> dict[str, Knobs]:
     """What is measured, by name: decoding from the left at each threshold, and ``verify`` after one step."""
     plain = Knobs(temperature=0.0, steps=64, seed=0)
     made: dict[str, Knobs] = {}

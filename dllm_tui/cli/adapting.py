@@ -68,13 +68,25 @@ def adapt(
     print(f"\nchat with it: dllm-chat --model {out}")
 
 
-def measure(model: Path | str, settings: Settings, *, prompts: int, as_json: bool = False) -> None:
+def measure(
+    model: Path | str,
+    settings: Settings,
+    *,
+    prompts: int,
+    tokens: int = 64,
+    sizes: tuple[int, ...] = (8, 16, 32),
+    thresholds: tuple[float, ...] = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5),
+    as_json: bool = False,
+) -> None:
     """Decode held-out prompts at many settings, and print what each gives.
 
     Args:
         model: with two streams: ``smol`` or an adapter's directory.
         settings: whose device and dtype are used.
         prompts: how many.
+        tokens: longest answer.
+        sizes: of blocks.
+        thresholds: for decoding from the left.
         as_json: rows as JSON, one a line.
 
     Raises:
@@ -100,7 +112,8 @@ def measure(model: Path | str, settings: Settings, *, prompts: int, as_json: boo
         ]
         if not as_json:
             print(HEAD)
-        for row in table(engine, asked, measured((8, 16, 32)), told=told):
+        wanted = measured(sizes, thresholds)
+        for row in table(engine, asked, wanted, tokens=tokens, told=told):
             if as_json:
                 print(json.dumps(asdict(row)), flush=True)
                 continue
