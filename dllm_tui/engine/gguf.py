@@ -13,17 +13,19 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize, quant_shape_to_byte_shape
-from torch import Tensor
 
-from dllm_tui.engine.lean import Geometry
+from dllm_tui.engine.geometry import Geometry
 from dllm_tui.errors import CheckpointError
+from dllm_tui.families.stock import MOST_LAYERS
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -230,9 +232,9 @@ class GGUF:
         """
         arch = self.architecture
 
-        def size(key: str, default: int | None = None) -> int:
+        def size(key: str, default: int | None = None, most: int = 1 << 24) -> int:
             value = self.get(f"{arch}.{key}", int, default)
-            if not 1 <= value < 1 << 24:
+            if not 1 <= value <= most:
                 raise CheckpointError(f"{self.path.name} says {arch}.{key} is {value}; that can't be.")
             return value
 
@@ -248,7 +250,7 @@ class GGUF:
         return Geometry(
             vocab_size=embedding.shape[0],
             hidden_size=hidden,
-            layers=size("block_count"),
+            layers=size("block_count", most=MOST_LAYERS),
             heads=heads,
             kv_heads=size("attention.head_count_kv", heads),
             head_dim=size("attention.key_length", hidden // heads),
@@ -261,12 +263,14 @@ class GGUF:
             qk_norm="blk.0.attn_q_norm.weight" in self.entries,
         )
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, name: str) -> "Tensor":
         """One tensor, dequantised: float32 in its own shape.
 
         Raises:
             CheckpointError: there is no such tensor, its quantisation isn't known, or it isn't finite.
         """
+        import torch  # what only looks at the header needs none
+
         entry = self.entries.get(name)
         if entry is None:
             raise CheckpointError(f"{self.path.name} has no tensor {name!r}.")
@@ -292,7 +296,7 @@ class GGUF:
             )
         return tensor
 
-    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+    def tensors(self) -> "Iterator[tuple[str, Tensor]]":
         """Every tensor of a dense decoder by its Hugging Face name, one at a time, in float32.
 
         Raises:
@@ -313,7 +317,7 @@ class GGUF:
             yield wanted, tensor
 
 
-def undo_permutation(rows: Tensor, heads: int) -> Tensor:
+def undo_permutation(rows: "Tensor", heads: int) -> "Tensor":
     """Rows of q or k back in the order of Hugging Face.
 
     llama.cpp rotates neighbours (0, 1), (2, 3) …, Hugging Face pairs i with i + head_dim / 2.

@@ -13,6 +13,7 @@ from torch import Tensor
 from dllm_tui.engine import networks, tokenizer
 from dllm_tui.engine.backbone import Backbone
 from dllm_tui.engine.checkpoint import Tensors
+from dllm_tui.engine.fitting import fit
 from dllm_tui.engine.gguf import GGUF, hugging_face_name
 from dllm_tui.engine.heap import large_blocks_returned
 from dllm_tui.engine.lean import LeanBackbone
@@ -60,10 +61,11 @@ def _backbone(
     file: GGUF, layout: Layout, device: torch.device, dtype: torch.dtype, told: Callable[[float], None]
 ) -> tuple[Backbone, int]:
     """The backbone, filled, and how many weights it has."""
+    tensors = Dequantised(file)
     if f"{file.architecture}.expert_count" in file.metadata:
         network = moe_network(file)
-        module = networks.build(network, dtype, lambda _: device)
-        networks.Filling(module, network, place_moe).read(Dequantised(file), told)
+        module = networks.build(network, dtype)
+        networks.fill(module, network, place_moe, tensors, lambda _: device, progress=told)
         return networks.backbone(module), sum(parameter.numel() for parameter in module.parameters())
 
     def counted() -> Iterator[tuple[str, Tensor]]:
@@ -71,8 +73,15 @@ def _backbone(
             told(index / len(file.entries))
             yield named
 
-    lean = LeanBackbone(file.geometry(), counted(), device=device, dtype=dtype)
+    geometry = file.geometry()
+    fit(tensors, place_dense, Network("LlamaForCausalLM", {}), geometry.shapes(), {})
+    lean = LeanBackbone(geometry, counted(), device=device, dtype=dtype)
     return lean, lean.parameters
+
+
+def place_dense(name: str, network: Network) -> tuple[Place, ...]:
+    """The tensor-name map of dense decoders."""
+    return (Place(hugging_face_name(name) or name),)
 
 
 NORMED = {"rnd1"}
@@ -118,7 +127,7 @@ def place_moe(name: str, network: Network) -> tuple[Place, ...]:
         return (Place(f"model.layers.{found[1]}.mlp.gate.weight"),)
     found = re.fullmatch(r"blk\.(\d+)\.ffn_(gate|up|down)_exps\.weight", name)
     if found is None:
-        return (Place(hugging_face_name(name) or name),)
+        return place_dense(name, network)
     experts = f"model.layers.{found[1]}.mlp.experts"
     if found[2] == "down":
         return (Place(f"{experts}.down_proj"),)

@@ -5,21 +5,23 @@ Nothing from a checkpoint is run: its files are read as data, into classes that 
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeGuard
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dllm_tui.engine import networks, quantise, tokenizer
 from dllm_tui.engine.backbone import Backbone
 from dllm_tui.engine.checkpoint import Directory, Tensors
+from dllm_tui.engine.fitting import MISFIT, Spot, fit
+from dllm_tui.engine.geometry import Geometry
 from dllm_tui.engine.heap import large_blocks_returned
 from dllm_tui.engine.hub import Repository
-from dllm_tui.engine.lean import Geometry, LeanBackbone
+from dllm_tui.engine.lean import LeanBackbone
 from dllm_tui.engine.model import Model
 from dllm_tui.engine.quantise import Bits
 from dllm_tui.engine.tokenizer import ChatTokenizer
@@ -137,12 +139,13 @@ class Filled:
         )
         geometry = None if choice == "stock" or devices else geometry_of(self.network)
         if geometry:
-            lean = LeanBackbone(geometry, self._renamed(), device=self.device, dtype=self.dtype)
+            tied = {"lm_head.weight": "model.embed_tokens.weight"} if geometry.tied_head else {}
+            spots = fit(self.tensors, self.place, self.network, geometry.shapes(), tied)
+            lean = LeanBackbone(geometry, self._read(spots), device=self.device, dtype=self.dtype)
             return lean, lean.parameters
         if choice == "lean":
             raise CheckpointError(f"The lean backbone doesn't know {self.network.kind} with this config.")
-        module = networks.build(self.network, self.dtype, devices or (lambda _: self.device))
-        networks.Filling(module, self.network, self.place).read(self.tensors, self.told)
+        module = self._module(devices or (lambda _: self.device))
         return networks.backbone(module), sum(parameter.numel() for parameter in module.parameters())
 
     def quantised(self, bits: Bits) -> tuple[Backbone, int]:
@@ -152,23 +155,19 @@ class Filled:
             CheckpointError: a file is damaged, or tensors and config don't fit.
         """
         host = torch.device("cpu")
-        module = networks.build(self.network, self.dtype, lambda _: host)
-        networks.Filling(module, self.network, self.place).read(self.tensors, self.told)
+        module = self._module(lambda _: host)
         count = sum(parameter.numel() for parameter in module.parameters())
         return networks.backbone(quantise.quantise(module, bits, self.device)), count
 
-    def _renamed(self) -> Iterator[tuple[str, Tensor]]:
+    def _module(self, devices: networks.Devices) -> nn.Module:
+        module = networks.build(self.network, self.dtype)
+        return networks.fill(module, self.network, self.place, self.tensors, devices, progress=self.told)
+
+    def _read(self, spots: Sequence[Spot]) -> Iterator[tuple[str, Tensor]]:
         """Every tensor under the network's own name, one at a time, converted."""
-        tied = {"lm_head.weight": "model.embed_tokens.weight"}
-        tied = tied if self.network.options["tie_word_embeddings"] else {}
-        repeated = networks.repeats(self.tensors, self.place, self.network, tied)
-        done = 0
-        for name, entry in self.tensors.entries.items():
-            if name not in repeated:
-                for spot in self.place(name, self.network):
-                    yield tied.get(spot.target, spot.target), self.tensors.read(name, self.dtype)
-            done += entry.size
-            self.told(done / max(1, self.tensors.size))
+        for index, spot in enumerate(spots):
+            yield spot.target, self.tensors.read(spot.name, self.dtype)
+            self.told((index + 1) / len(spots))
 
 
 def geometry_of(network: Network) -> Geometry | None:
@@ -251,7 +250,7 @@ def model_of(
         if token is not None and not _is_id(token, size):
             raise CheckpointError(
                 f"{name}: the {role} token's id is {token!r}, and the network has ids 0 to {size - 1}.",
-                networks.MISFIT,
+                MISFIT,
             )
     return Model(
         family=family,
@@ -276,8 +275,8 @@ def model_of(
             context_length=backbone.context_length,
             tokenizer_sha256=words.sha256 if words else None,
             policies=family.policies,
-            unkept=family.unkept,
             fixed_knobs=family.fixed_knobs,
+            unkept=family.unkept,
             versions={library: version(library) for library in ("torch", "transformers", "tokenizers")},
         ),
     )

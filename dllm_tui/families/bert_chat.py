@@ -5,7 +5,7 @@ Repository: ZHZisZZ/dllm (BERT-Chat).
 
 from dllm_tui.families.family import MASKED, Attention, Family
 from dllm_tui.families.layout import Config, Layout, Network
-from dllm_tui.families.stock import same_names
+from dllm_tui.families.stock import MOST_LAYERS, same_names
 from dllm_tui.knobs import Knobs
 
 FAMILY = Family(
@@ -36,7 +36,6 @@ COPIED = (
     "vocab_size",
     "hidden_size",
     "intermediate_size",
-    "num_hidden_layers",
     "num_attention_heads",
     "max_position_embeddings",
     "local_attention",
@@ -63,6 +62,7 @@ KEPT = (
 def network(config: Config) -> Network:
     """The config map: transformers' own class under its own names."""
     sizes = {name: config.integer(name) for name in COPIED}
+    sizes["num_hidden_layers"] = config.integer("num_hidden_layers", most=MOST_LAYERS)
     kept = {name: config.fields[name] for name in KEPT if name in config.fields}
     return Network("ModernBertForMaskedLM", {**sizes, **kept})
 

@@ -2,6 +2,7 @@
 
 import json
 import string
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,18 @@ def permuted(rows: Tensor, heads: int) -> Tensor:
     return rows.view(heads, 2, -1, rows.shape[-1]).transpose(1, 2).reshape(rows.shape)
 
 
-def write(to: Path, family: str, kind: gguf.GGMLQuantizationType | None = None) -> Path:
+def write(
+    to: Path,
+    family: str,
+    kind: gguf.GGMLQuantizationType | None = None,
+    claimed: Mapping[str, int] | None = None,
+) -> Path:
+    """A golden checkpoint as a GGUF file; ``claimed`` sizes stand in its header instead of its own."""
     arch = FAMILIES[family]
     layout = next(layout for layout in LAYOUTS if layout.gguf == arch)
     config = Config(json.loads((DATA / family / "config.json").read_text()))
-    o = layout.network(config).options
+    own = layout.network(config).options
+    o = {**own, **(claimed or {})}
     writer = gguf.GGUFWriter(to, arch)
     writer.add_context_length(o["max_position_embeddings"])
     writer.add_embedding_length(o["hidden_size"])
@@ -94,8 +102,8 @@ def write(to: Path, family: str, kind: gguf.GGMLQuantizationType | None = None) 
         writer.add_expert_count(o["num_experts"])
         writer.add_expert_used_count(o["num_experts_per_tok"])
         writer.add_expert_feed_forward_length(o["moe_intermediate_size"])
-    add_tokenizer(writer, o["vocab_size"], config.fields)
-    for name, tensor in llama_cpp_tensors(family, layout, dict(o)).items():
+    add_tokenizer(writer, own["vocab_size"], config.fields)
+    for name, tensor in llama_cpp_tensors(family, layout, dict(own)).items():
         values = tensor.numpy()
         if kind is not None and values.ndim > 1 and values.shape[-1] % 32 == 0:
             writer.add_tensor(name, quantize(values, kind), raw_dtype=kind)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dllm_tui.engine import networks
-from dllm_tui.engine.networks import Filling, build
 from dllm_tui.engine.spread import SPARE, SpreadBackbone, layer_of, plan
 from dllm_tui.families import layout_for
 from dllm_tui.families.layout import Network
@@ -60,8 +59,8 @@ def network_of(family: str) -> tuple[Any, Network]:
     directory = Directory(DATA / family)
     layout = layout_for(directory.config, family)
     network = layout.network(directory.config)
-    module = build(network, torch.float32, lambda _: CPU)
-    Filling(module, network, layout.place).read(directory.tensors())
+    module = networks.build(network, torch.float32)
+    networks.fill(module, network, layout.place, directory.tensors(), lambda _: CPU)
     return module, network
 
 

@@ -16,7 +16,8 @@ from transformers import (
 )
 
 from dllm_tui.engine import linear
-from dllm_tui.engine.lean import Adaptation, Geometry, LeanBackbone
+from dllm_tui.engine.geometry import Geometry
+from dllm_tui.engine.lean import Adaptation, LeanBackbone
 from dllm_tui.errors import CheckpointError
 
 CPU = torch.device("cpu")
