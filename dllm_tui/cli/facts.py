@@ -65,7 +65,7 @@ def facts_of(entry: Entry, machine: Machine, kept: Collection[str] | None = None
     best = recommended(machine.memory, machine.bytes_per_weight, fast=machine.fast)
     return Facts(
         entry=entry,
-        needed=entry.memory(machine.bytes_per_weight),
+        needed=machine.needs(entry),
         missing=machine.missing(entry),
         kept=smol.BASE.kept if entry.family is smol.FAMILY else entry.id.lower() in kept,
         recommended=entry is best,

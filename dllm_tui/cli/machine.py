@@ -17,6 +17,11 @@ FOR_A_MODEL = 0.9
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where a container says how much it may use."""
 
+WIDTHS = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0, "int8": 1.15, "int4": 0.75}
+"""Bytes a weight. In few bits the embedding and the head stay in 2 bytes, a seventh of a model of 8 billion
+weights, and the scales come on top."""
+SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+
 SMI = ("nvidia-smi", "--query-gpu=memory.total,name", "--format=csv,noheader,nounits")
 SMI_SECONDS = 5
 
@@ -31,17 +36,27 @@ class Machine:
     """Bytes for a model, over all GPUs where there are several."""
     largest: int
     """Bytes on one device."""
-    bytes_per_weight: int
+    dtype: str
+    """Of the weights."""
     fast: bool
     """There is an accelerator."""
+
+    @property
+    def bytes_per_weight(self) -> float:
+        """Of a dense model; mixtures of experts aren't kept in fewer than 16 bits."""
+        return WIDTHS[self.dtype]
 
     def room(self, entry: Entry) -> int:
         """Bytes that a model can have: one with an encoder is not spread over several GPUs."""
         return self.largest if entry.family.attention is Attention.ENCODER_CANVAS else self.memory
 
+    def needs(self, entry: Entry) -> int:
+        """Bytes that a model needs here, weights and all else."""
+        return entry.memory(self.bytes_per_weight)
+
     def missing(self, entry: Entry) -> int:
         """Bytes that a model needs and that aren't there; 0 where it fits."""
-        return max(0, entry.memory(self.bytes_per_weight) - self.room(entry))
+        return max(0, self.needs(entry) - self.room(entry))
 
 
 def this_machine(device: str = "auto", dtype: str = "auto") -> Machine:
@@ -55,15 +70,17 @@ def this_machine(device: str = "auto", dtype: str = "auto") -> Machine:
     _, colon, index = device.partition(":")
     if colon and index.isdigit():
         gpus = gpus[int(index) : int(index) + 1]
-    width = 4 if dtype in {"float32", "fp32"} or (dtype == "auto" and not gpus and not _has_bf16()) else 2
+    kind = SHORT.get(dtype, dtype)
+    if kind not in WIDTHS:
+        kind = "bfloat16" if gpus or _has_bf16() else "float32"
     if not gpus:
         memory = int(_ram() * FOR_A_MODEL)
-        return Machine(
-            name="the processor", memory=memory, largest=memory, bytes_per_weight=width, fast=False
-        )
+        return Machine(name="the processor", memory=memory, largest=memory, dtype=kind, fast=False)
     sizes = [int(size * FOR_A_MODEL) for size, _ in gpus]
     name = gpus[0][1] if len(gpus) == 1 else f"{len(gpus)} × {gpus[0][1]}"
-    return Machine(name=name, memory=sum(sizes), largest=max(sizes), bytes_per_weight=width, fast=True)
+    # What is quantised isn't spread.
+    memory = max(sizes) if kind in {"int8", "int4"} else sum(sizes)
+    return Machine(name=name, memory=memory, largest=max(sizes), dtype=kind, fast=True)
 
 
 @cache

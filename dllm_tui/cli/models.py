@@ -135,8 +135,9 @@ def _print_table(machine: "Machine", surveyed: "list[Facts]", others: dict[str, 
 def _machine_line(machine: "Machine") -> "Text":
     from rich.text import Text
 
-    kind = "bfloat16" if machine.bytes_per_weight == 2 else "float32"
-    return Text(f"This machine has {_gigabytes(machine.memory)} for a model, on {machine.name} in {kind}.")
+    return Text(
+        f"This machine has {_gigabytes(machine.memory)} for a model, on {machine.name} in {machine.dtype}."
+    )
 
 
 def _title(entry: "Entry") -> "Text":
@@ -255,7 +256,7 @@ def _fit(entry: "Entry", machine: "Machine") -> str:
 
     width = machine.bytes_per_weight
     return shortfall(entry, machine.room(entry), width, fast=machine.fast) or (
-        f"{_gigabytes(entry.memory(width))} of the {_gigabytes(machine.room(entry))} on {machine.name}"
+        f"{_gigabytes(machine.needs(entry))} of the {_gigabytes(machine.room(entry))} on {machine.name}"
     )
 
 

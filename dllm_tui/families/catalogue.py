@@ -52,13 +52,15 @@ class Entry:
         """Default block, or ``None`` where the whole canvas is denoised at once or follows the knob."""
         return self.block or self.family.grid
 
-    def memory(self, bytes_per_weight: int = 2) -> int:
+    def memory(self, bytes_per_weight: float = 2) -> int:
         """Bytes that it needs to run, weights and all else.
 
         Args:
-            bytes_per_weight: 2 for bfloat16, 4 for float32.
+            bytes_per_weight: 2 for bfloat16, 4 for float32; a mixture of experts has no less than 2, whose
+                weights aren't kept in fewer bits.
         """
-        weights = self.parameters * GIGABYTE * bytes_per_weight
+        least = 0 if self.active is None else 2
+        weights = self.parameters * GIGABYTE * max(least, bytes_per_weight)
         return int(weights * (1 + WORKING_SHARE)) + WORKING_BYTES
 
 
@@ -143,7 +145,7 @@ def find(name: str) -> Entry | None:
     return next((entry for entry in ENTRIES if entry.id.lower() == name.lower()), None)
 
 
-def fits(memory: int, bytes_per_weight: int = 2) -> tuple[Entry, ...]:
+def fits(memory: int, bytes_per_weight: float = 2) -> tuple[Entry, ...]:
     """The entries that a machine can hold.
 
     Args:
@@ -153,12 +155,12 @@ def fits(memory: int, bytes_per_weight: int = 2) -> tuple[Entry, ...]:
     return tuple(entry for entry in ENTRIES if entry.memory(bytes_per_weight) <= memory)
 
 
-def recommended(memory: int, bytes_per_weight: int = 2, *, fast: bool = True) -> Entry:
+def recommended(memory: int, bytes_per_weight: float = 2, *, fast: bool = True) -> Entry:
     """The entry that suits a machine: the largest that chats, fits, and answers while one waits.
 
     Args:
         memory: bytes for the model.
-        bytes_per_weight: 2 for bfloat16, 4 for float32.
+        bytes_per_weight: 2 for bfloat16, 4 for float32, less in fewer bits.
         fast: there is an accelerator; a processor alone should not work on more than 2 billion weights a
             token.
     """
@@ -174,13 +176,13 @@ def recommended(memory: int, bytes_per_weight: int = 2, *, fast: bool = True) ->
     return max(suited, key=lambda entry: entry.parameters, default=ENTRIES[0])
 
 
-def shortfall(entry: Entry, memory: int, bytes_per_weight: int = 2, *, fast: bool = True) -> str:
+def shortfall(entry: Entry, memory: int, bytes_per_weight: float = 2, *, fast: bool = True) -> str:
     """What a machine lacks for a model, and which one it could hold; empty where it fits.
 
     Args:
         entry: the model.
         memory: bytes for the model.
-        bytes_per_weight: 2 for bfloat16, 4 for float32.
+        bytes_per_weight: 2 for bfloat16, 4 for float32, less in fewer bits.
         fast: there is an accelerator.
     """
     needed = entry.memory(bytes_per_weight)

@@ -48,6 +48,18 @@ def test_one_of_several(gpus: Path):
     assert not this_machine("cpu").fast
 
 
+def test_fewer_bits_need_less_on_one_gpu(gpus: Path):
+    dense, mixture = find("GSAI-ML/LLaDA-8B-Instruct"), find("JetLM/SDAR-30B-A3B-Chat")
+    assert dense
+    assert mixture
+    needs = [this_machine(dtype=dtype).needs(dense) for dtype in ("float32", "bf16", "int8", "int4")]
+    assert needs == sorted(needs, reverse=True)
+    assert 5e9 < needs[-1] < 8e9
+    small = this_machine(dtype="int4")
+    assert small.needs(mixture) == this_machine().needs(mixture)
+    assert small.memory == small.largest  # what is quantised isn't spread
+
+
 @pytest.mark.parametrize(
     ("visible", "name"), [("1", "NVIDIA B"), ("", "the processor"), ("-1", "the processor")]
 )
