@@ -341,14 +341,16 @@ class Timeline:
                 )
             case KnobChange():
                 self.turned.append(len(self))
-                self._open[event.run].turned = True
+                if event.run in self._open:
+                    self._open[event.run].turned = True
             case Commit():
                 self._belongs()
             case Done():
-                span = self._open.pop(event.run).span
                 self._busy.discard(event.run)
-                span.reason = event.reason
-                span.end = self._now = max(self._now, span.time + event.seconds)
+                if event.run in self._open:  # else it failed before it began: its prompt was too long
+                    span = self._open.pop(event.run).span
+                    span.reason = event.reason
+                    span.end = self._now = max(self._now, span.time + event.seconds)
                 self._belongs()
             case _:
                 pass

@@ -8,7 +8,8 @@ import pytest
 from textual import events
 from textual.widgets import Input, OptionList
 
-from dllm_tui.events import Error, KnobChange
+from dllm_tui.events import Done, Error, KnobChange
+from dllm_tui.ports import Run
 from dllm_tui.settings import Settings
 from dllm_tui.tui.actions import ACTIONS
 from dllm_tui.tui.app import ChatApp
@@ -299,6 +300,30 @@ async def test_a_model_that_fails_is_reported_and_the_prompt_comes_back():
         await pilot.press("f2", "enter")
         await until(pilot, lambda: "ready" in said(app.query_one("#status")))
         assert host.loads == ["smol"]
+
+
+class RefusingHost(FakeHost):
+    """Every prompt is too long for it."""
+
+    def generate(self, messages, knobs, *, sinks=(), index=0, origin=None):
+        run = Run(knobs)
+        refusal = Error(run=index, message="The prompt has 9 tokens.", hint="Shorten it.")
+        for event in (refusal, Done(run=index, reason="error")):
+            for take in (*sinks, run.add):
+                take(event)
+        return run
+
+
+async def test_a_run_that_fails_before_it_begins_is_reported_too():
+    app = make_app(RefusingHost())
+    async with app.run_test(size=SIZE) as pilot:
+        for count in (1, 2):
+            await ask(pilot, app, "a")
+            await until(pilot, lambda count=count: written(app).count("The prompt has 9 tokens") == count)
+            await until(pilot, lambda: not app.running)
+        await pilot.press("ctrl+t", "left", "f3", "f4", "escape", "escape")
+        await pilot.pause()
+        assert "ready" in said(app.query_one("#status"))
 
 
 async def test_a_run_that_fails_is_reported_and_chat_goes_on():
