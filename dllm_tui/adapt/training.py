@@ -53,7 +53,7 @@ class Recipe:
     """Steps until the learning rate is reached."""
     averaging: float = 0.998
     """Decay of the running mean of the weights, which is what is kept as the result."""
-    rows: int = 1024
+    rows: int = 512
     """Window positions a step, at least."""
     seed: int = 0
 

@@ -11,7 +11,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from dllm_tui.adapt.data import Chat
 from dllm_tui.adapt.lowrank import LowRank
 from dllm_tui.adapt.network import Network
 from dllm_tui.adapt.readings import Readings
@@ -42,21 +41,20 @@ class Forecast:
 
 @torch.no_grad()
 def forecast(
-    network: Network, adapter: LowRank, chats: Sequence[Chat], *, stop_id: int, size: int = 8
+    network: Network, adapter: LowRank, readings: Readings, *, stop_id: int, size: int = 8
 ) -> Forecast:
-    """Look at held-out chats, best greedy ones: then what stands there is what ``verify`` asks for.
+    """Look at held-out chats; where they are greedy, what stands there is what ``verify`` asks for.
 
     Args:
         network: the base.
         adapter: merged.
-        chats: held out.
+        readings: of chats that were held out.
         stop_id: stands behind an answer's end.
         size: of the blocks.
     """
-    readings = Readings(network, chats)
     sure, right = [], []
-    for index, chat in enumerate(chats):
-        starts = torch.cat([torch.arange(a, b - size + 1, 2) for a, b in chat.answers])
+    for index, chat in enumerate(readings.chats):
+        starts = torch.cat([torch.arange(a, b - size + 1, size // 2) for a, b in chat.answers])
         if not len(starts):
             continue
         masked = torch.ones(len(starts), size, dtype=torch.bool)

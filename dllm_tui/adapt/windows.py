@@ -24,9 +24,9 @@ class Noise:
 
     sizes: tuple[int, ...] = (4, 8, 16, 32)
     """Block sizes."""
-    shares: tuple[float, ...] = (0.2, 0.5, 0.2, 0.1)
+    shares: tuple[float, ...] = (0.2, 0.55, 0.2, 0.05)
     """How often each is drawn."""
-    leading: float = 0.7
+    leading: float = 0.8
     """Share of passes with leading noise; the others are scattered."""
     copies: int = 2
     """Passes over each answer every time that its chat is read."""
@@ -71,7 +71,9 @@ def draw(chat: Chat, noise: Noise, random: torch.Generator) -> list[Windows]:
             chosen = int(torch.multinomial(torch.tensor(noise.shares), 1, generator=random))
             size = noise.sizes[chosen]
             phase = int(torch.randint(min(size, end - start), (1,), generator=random))
-            starts = torch.arange(start + phase, end, size)
+            # A last block that lies mostly behind the answer's end is left out, if it isn't the only one.
+            last = max(start + phase + 1, end - size // 2 + 1)
+            starts = torch.arange(start + phase, last, size)
             if float(torch.rand((), generator=random)) < noise.leading:
                 known = lead(len(starts), size, random)
                 made.append(_windows(starts, torch.arange(size) >= known[:, None], end, noise))

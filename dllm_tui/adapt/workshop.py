@@ -8,7 +8,7 @@ the end).
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -119,8 +119,10 @@ class Workshop:
             DllmError: see the class; or the loss is no number any more.
         """
         chats = self.chats()
-        held_out = self.write(self.plan.out / "held-out.jsonl", chats_wanted=HELD_OUT)
-        readings = Readings(self.network, chats, self.plan.checkpoint.parent / "clean")
+        kept = self.plan.checkpoint.parent
+        judged = self.write(self.plan.out / "held-out.jsonl", chats_wanted=HELD_OUT)
+        held_out = Readings(self.network, judged, kept / "held-out")
+        readings = Readings(self.network, chats, kept / "clean")
         trainer = Trainer(
             self.network, self.adapter, chats, self.recipe, stop_id=self.base.stop_id, readings=readings
         )
@@ -160,7 +162,7 @@ class Workshop:
             left = min(plan.seconds - seconds, plan.seconds if left is None else left)
         self.tell(Told("training", done, report, left))
 
-    def _keep(self, trainer: Trainer, about: dict[str, str], held_out: Sequence[Chat]) -> Forecast:
+    def _keep(self, trainer: Trainer, about: dict[str, str], held_out: Readings) -> Forecast:
         """Write the checkpoint, and the adapter with what it can be expected to do."""
         trainer.save(self.plan.checkpoint, about)
         now = {name: parameter.detach().clone() for name, parameter in self.adapter.parameters.items()}

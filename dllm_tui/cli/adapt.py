@@ -70,7 +70,7 @@ def adapt(
         float | None,
         typer.Option(
             metavar="0…1",
-            help="Share of blocks known from the left up to some token. [dim]0.7[/]",
+            help="Share of blocks known from the left up to some token. [dim]0.8[/]",
             rich_help_panel=RECIPE,
         ),
     ] = None,
@@ -100,7 +100,7 @@ def adapt(
     rows: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Window positions a step. [dim]1024[/]", rich_help_panel=RECIPE
+            min=1, metavar="N", help="Window positions a step. [dim]512[/]", rich_help_panel=RECIPE
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="[dim]0[/]", rich_help_panel=RECIPE)] = None,

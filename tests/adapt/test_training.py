@@ -199,7 +199,7 @@ def test_a_toy_language_is_learnt_and_decoded_several_tokens_at_a_time(tmp_path:
     losses = run(made, 120)
     assert losses[-1] < losses[0] / 4
     files.write(tmp_path, made.adapter, made.averaged, {**ABOUT, "base": "tiny"})
-    seen = forecast(network, made.adapter, learnt[:5], stop_id=0)
+    seen = forecast(network, made.adapter, Readings(network, learnt[:5]), stop_id=0)
     assert seen.accuracy[0] > 0.9
     assert seen.verified > 3
 
