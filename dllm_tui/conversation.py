@@ -25,7 +25,6 @@ from dllm_tui.events import (
     text_of,
 )
 from dllm_tui.knobs import LiveKnobs
-from dllm_tui.trace.archive import Archive
 from dllm_tui.trace.chats import Past, follow, versions_after
 from dllm_tui.trace.recording import Recording
 from dllm_tui.trace.writer import Writer
@@ -149,18 +148,19 @@ class Conversation:
                 recording.join(len(self.turns))
             self.recording = recording
 
-    def trace(self) -> Archive:
-        """What has happened, to look things up.
+    def source(self) -> Path | bytes:
+        """What has happened, as a trace: its file, or what one would hold.
 
         Raises:
-            TraceError: nothing has, or the file can't be read.
+            TraceError: nothing has.
         """
         with self._lock:
             if self.file:
-                return Archive(self.file.path)
-            if not self._unkept:
-                raise TraceError("Nothing was asked yet.")
-            return Archive(Path("this chat"), b"".join(encode(event) + b"\n" for event in self._unkept))
+                return self.file.path
+            events = list(self._unkept)
+        if not events:
+            raise TraceError("Nothing was asked yet.")
+        return b"".join(encode(event) + b"\n" for event in events)
 
     def answer(
         self, turns: Sequence[Turn], start: int, knobs: LiveKnobs

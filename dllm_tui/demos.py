@@ -8,9 +8,8 @@ from dllm_tui import paths
 from dllm_tui.errors import TraceError
 from dllm_tui.trace import SUFFIX
 from dllm_tui.trace.archive import Archive
-from dllm_tui.trace.cut import cut, last_answer
+from dllm_tui.trace.cut import only_last_answer
 from dllm_tui.trace.export import write_trace
-from dllm_tui.trace.player import real_time
 
 LONGEST_NAME = 40
 """Characters of a prompt that a file is named by."""
@@ -46,11 +45,7 @@ def save_last_answer(session: Archive, path: Path, *, replace: bool = False) -> 
         TraceError: nothing was asked in it yet.
         ExportError: the file is there already or can't be written.
     """
-    start, stop = last_answer(session)
-    if not any(said.role == "user" for said in session.timeline.turns):
-        raise TraceError("Nothing was asked yet.")
-    course = real_time(session.timeline)
-    write_trace(cut(session, course, start, stop), path, force=replace, private=True)
+    write_trace(only_last_answer(session), path, force=replace, private=True)
 
 
 def _named(title: str) -> str:

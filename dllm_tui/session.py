@@ -308,13 +308,22 @@ class Session:
         """
         return chat_files.listing(self._history) if self._history else []
 
+    def source(self) -> Path | bytes:
+        """The present chat as a trace: its file, or what one would hold where chats aren't kept.
+
+        Raises:
+            TraceError: nothing was asked yet.
+        """
+        return self._chat.source()
+
     def trace(self) -> Archive:
-        """The present chat, to look things up; of one that isn't kept, as it stands.
+        """The present chat, to look things up.
 
         Raises:
             TraceError: nothing was asked yet, or it can't be read.
         """
-        return self._chat.trace()
+        source = self.source()
+        return Archive(Path("this chat"), source) if isinstance(source, bytes) else Archive(source)
 
     def record(self, path: Path, *, replace: bool = False) -> Recording:
         """Record what happens from now on, also where chats are not kept.

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dllm_tui import paths, settings, theming
+from dllm_tui.cli.console import note
 from dllm_tui.cli.host import new_host
 from dllm_tui.errors import DllmError
 from dllm_tui.knobs import Knobs
@@ -67,5 +68,8 @@ def chat(chosen: Settings) -> int:
     try:
         return run(app, paths.log_file())
     finally:
+        recording = session.recording
         session.close()
+        if recording and recording.path.exists():
+            note(f"The recording is {recording.path}")
         host.close()

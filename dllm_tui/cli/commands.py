@@ -74,6 +74,7 @@ REPLAY_EXAMPLES = """\b
 EXPORT_EXAMPLES = """\b
 [bold]Examples[/]
   dllm-chat export last demo.gif               a picture that plays everywhere
+  dllm-chat export last demo.gif --last-answer only what was asked last
   dllm-chat export hi.jsonl hi.html            a page with a player, all in one file
   dllm-chat export hi.jsonl hi.cast --idle 2   for asciinema; pauses cut to 2 s
   dllm-chat export hi.jsonl step.svg --step 12 one step, sharp at any size
@@ -245,7 +246,10 @@ def bench(*, model: Model = None, as_json: Json = False, device: Device = None, 
 app.command(epilog=adapt.EXAMPLES)(adapt.adapt)
 
 Trace = Annotated[
-    str, typer.Argument(metavar="TRACE", help="A trace, or last: the last chat.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="TRACE", help="A trace, the name of a demo, or last: the last chat.", show_default=False
+    ),
 ]
 Speed = Annotated[
     str | None, typer.Option(metavar="X", help="Faster or slower; step: every step alike. [dim]1[/]")
@@ -285,7 +289,13 @@ def export(
         Path, typer.Argument(metavar="OUT", help="What to write; its ending says what.", show_default=False)
     ],
     *,
-    size: Annotated[str, typer.Option(metavar="COLSxROWS", help="20x5 to 400x120.")] = "100x30",
+    last_answer: Annotated[
+        bool, typer.Option("--last-answer", help="Only the last prompt, and what answers it.")
+    ] = False,
+    size: Annotated[
+        str,
+        typer.Option(metavar="COLSxROWS", help="20x5 to 400x120; recorded: as it was."),
+    ] = "100x30",
     theme: Theme = None,
     fps: Annotated[int, typer.Option(min=1, max=60, metavar="N", help="Most frames a second.")] = 25,
     speed: Speed = None,
@@ -301,25 +311,33 @@ def export(
         int | None, typer.Option(min=1, metavar="N", help="A still of this step (.svg, .png).")
     ] = None,
     cast_version: Annotated[int, typer.Option(min=2, max=3, metavar="2|3", help="Of an asciicast.")] = 2,
+    details: Annotated[
+        bool, typer.Option("--details", help="Keep date, versions and folders (.jsonl).")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Tell on stdout, in JSON.")] = False,
 ) -> None:
     """Make a film, a picture or a text of a recorded session; no model is needed.
 
-    What is shown is the app itself. The same trace, size and theme give the same bytes.
+    What is shown is the app itself. The same trace, size and theme give the same bytes. TRACE may be -,
+    for what comes in on standard input.
     """
-    from dllm_tui.cli.traces import export, showing, size_of, trace_of
+    from dllm_tui.cli.traces import export, showing, size_of
 
     export(
-        trace_of(trace),
+        trace,
         out,
         showing(speed, start, end),
+        last_answer=last_answer,
         size=size_of(size),
         theme=settings_with(theme=theme).theme,
         fps=fps,
         idle=idle,
         step=step,
         cast_version=cast_version,
+        details=details,
         force=force,
+        as_json=as_json,
     )
 
 

@@ -1,20 +1,29 @@
 """``dllm-chat replay`` and ``dllm-chat export``: what a trace can become."""
 
+import json
 import re
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
 
 from dllm_tui import paths
 from dllm_tui.cli.chat import check_theme
-from dllm_tui.cli.console import note, progress
+from dllm_tui.cli.console import Told, note, progress
 from dllm_tui.errors import DllmError
 from dllm_tui.settings import Settings
 from dllm_tui.trace.player import Course, without_idling
 from dllm_tui.trace.timeline import Timeline
 
+if TYPE_CHECKING:
+    from dllm_tui.trace.archive import Archive
+
+MOST_READ = 1 << 30
+"""Bytes of a trace that is read from standard input, and so has to be held in memory."""
 IDLE = 2.0
 """Seconds that a pause may well take."""
 IDLE_WORTH_A_WORD = 5.0
@@ -45,26 +54,31 @@ def showing(speed: str | None, start: str | None, end: str | None) -> Showing:
     )
 
 
-def size_of(text: str) -> tuple[int, int]:
-    """Columns and rows.
+def size_of(text: str) -> tuple[int, int] | None:
+    """Columns and rows; ``None`` for those that were recorded.
 
     Raises:
         typer.BadParameter: it is not valid.
     """
+    if text == "recorded":
+        return None
     numbers = re.fullmatch(r"(\d{1,4})[x×](\d{1,4})", text)
     if not numbers:
-        raise typer.BadParameter(f"{text!r} is none; write columns and rows like 100x30", param_hint="--size")
+        raise typer.BadParameter(
+            f"{text!r} is none; write columns and rows like 100x30, or recorded", param_hint="--size"
+        )
     return int(numbers[1]), int(numbers[2])
 
 
 def trace_of(text: str) -> Path:
-    """The file of a trace: a path, or ``last`` for the chat that was used last.
+    """The file of a trace: a path, the name of a demo, or ``last`` for the chat that was used last.
 
     Raises:
         DllmError: there is no chat.
     """
     if text != "last" or Path(text).exists():
-        return Path(text)
+        demo = paths.demos_dir() / f"{Path(text).name}.jsonl"
+        return demo if not Path(text).exists() and demo.exists() else Path(text)
     from dllm_tui.trace import chats
 
     known = [chat for chat in chats.listing(paths.traces_dir()) if not chat.problem]
@@ -107,28 +121,54 @@ def replay(trace: Path, chosen: Settings, shown: Showing, *, loop: bool) -> None
         raise typer.Exit(code)
 
 
+@contextmanager
+def _opened(trace: str, *, last_answer: bool) -> "Generator[Archive]":
+    """The trace, or only what was asked last in it."""
+    from dllm_tui.trace.archive import Archive
+
+    if trace == "-":
+        data = sys.stdin.buffer.read(MOST_READ + 1)
+        if len(data) > MOST_READ:
+            raise DllmError(
+                "What comes in is too long for a trace.", "Write it to a file, and give its name."
+            )
+        whole = Archive(Path("standard input"), data)
+    else:
+        whole = Archive(trace_of(trace))
+    with whole:
+        if not last_answer:
+            yield whole
+            return
+        from dllm_tui.trace.cut import only_last_answer
+
+        with only_last_answer(whole) as part:
+            yield part
+
+
 def export(
-    trace: Path,
+    trace: str,
     out: Path,
     shown: Showing,
     *,
-    size: tuple[int, int],
+    last_answer: bool,
+    size: tuple[int, int] | None,
     theme: str,
     fps: int,
     idle: float | None,
     step: int | None,
     cast_version: int,
+    details: bool,
     force: bool,
+    as_json: bool,
 ) -> None:
     """Write a trace as a film, a still or a text, and say what was written.
 
     Raises:
         DllmError: the trace can't be read, or the file can't be made or written.
         typer.BadParameter: options don't go together.
+        typer.Exit: as DllmError, where that was said in JSON.
     """
     from dllm_tui.trace import export as writers
-    from dllm_tui.trace.archive import Archive
-    from dllm_tui.trace.cut import cut
     from dllm_tui.trace.export import gif
 
     name = writers.format_of(out)
@@ -137,15 +177,18 @@ def export(
         raise typer.BadParameter(f"a .{name} shows no single step; .svg and .png do", param_hint="--step")
     if name == "gif" and fps > gif.MOST_FPS:
         raise typer.BadParameter(f"a GIF shows {gif.MOST_FPS} frames a second at most", param_hint="--fps")
-    with Archive(trace) as archive:
+    if details and name != "jsonl":
+        raise typer.BadParameter(f"a .{name} tells none; a .jsonl can", param_hint="--details")
+    tell = _InJson() if as_json else _ToPeople()
+    with tell.what_is_wrong(), _opened(trace, last_answer=last_answer) as archive:
         if name in {"md", "txt"}:
             writers.write_text(archive, out, force=force)
-            _say(out)
+            tell.made(out)
             return
-        from dllm_tui.tui.film import Take, course_of, film, span_of, still
+        from dllm_tui.tui.film import Take, course_of, film, recorded_size, span_of, still
 
         take = Take(
-            size=size,
+            size=size or recorded_size(archive),
             theme=theme,
             themes_dir=paths.themes_dir(),
             fps=fps,
@@ -156,26 +199,66 @@ def export(
             end=shown.end,
         )
         if name == "jsonl":
+            from dllm_tui.trace.cut import cut
+
             course = course_of(archive, take)
             first, last = map(course.count_at, span_of(archive, course, take))
-            writers.write_trace(
-                cut(archive, course, 0 if shown.start == 0 else first, last), out, force=force
-            )
-            _say(out)
+            part = cut(archive, course, 0 if shown.start == 0 else first, last, details=details)
+            writers.write_trace(part, out, force=force)
+            tell.made(out)
             return
         if step is not None or not kind.film:
             writers.write_still(still(archive, take, step), out, force=force)
-            _say(out)
+            tell.made(out)
             return
-        with progress() as told:
+        with tell.progress() as told:
             made = film(archive, take, lambda done: told(f"filming {out.name}", done))
             writers.write_film(made, out, force=force, fps=fps, cast_version=cast_version)
-        _say(out, f"{made.seconds:.1f} s")
-        _say_idling(course_of(archive, take), archive.timeline, shortened=idle is not None)
+        tell.made(out, made.seconds)
+        if not as_json:
+            _say_idling(course_of(archive, take), archive.timeline, shortened=idle is not None)
 
 
-def _say(out: Path, *more: str) -> None:
-    note(", ".join([f"{out}: {out.stat().st_size / 1024:.0f} KiB", *more]))
+class _ToPeople:
+    """Tells how an export comes along, on stderr."""
+
+    progress = staticmethod(progress)
+    what_is_wrong = staticmethod(nullcontext)
+    """Errors are told where all commands' are."""
+
+    def made(self, out: Path, seconds: float | None = None) -> None:
+        parts = [f"{out}: {out.stat().st_size / 1024:.0f} KiB", *([f"{seconds:.1f} s"] if seconds else [])]
+        note(", ".join(parts))
+
+
+class _InJson:
+    """On stdout, an object a line: how much is done, and in the end what was made or what is wrong."""
+
+    @contextmanager
+    def what_is_wrong(self) -> Generator[None]:
+        try:
+            yield
+        except DllmError as error:
+            self._say(error=error.message, hint=error.hint)
+            raise typer.Exit(1) from None
+
+    @contextmanager
+    def progress(self) -> Generator[Told]:
+        percent = -1
+
+        def told(_: str, done: float | None) -> None:
+            nonlocal percent
+            if done is not None and int(100 * done) > percent:
+                percent = int(100 * done)
+                self._say(done=percent / 100)
+
+        yield told
+
+    def made(self, out: Path, seconds: float | None = None) -> None:
+        self._say(path=str(out), bytes=out.stat().st_size, seconds=seconds)
+
+    def _say(self, **what: object) -> None:
+        print(json.dumps(what), flush=True)
 
 
 def _say_idling(course: Course, timeline: Timeline, *, shortened: bool) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from dllm_tui.errors import TraceError
 from dllm_tui.events import (
     AnyEvent,
     Done,
@@ -18,9 +19,10 @@ from dllm_tui.events import (
     ScreenSize,
     Step,
     Turn,
+    encode,
 )
 from dllm_tui.trace.archive import Archive
-from dllm_tui.trace.player import Course
+from dllm_tui.trace.player import Course, real_time
 
 
 def last_answer(archive: Archive) -> tuple[int, int]:
@@ -31,6 +33,18 @@ def last_answer(archive: Archive) -> tuple[int, int]:
     """
     prompts = [said.event for said in archive.timeline.turns if said.role == "user"]
     return prompts[-1] if prompts else 0, len(archive)
+
+
+def only_last_answer(archive: Archive) -> Archive:
+    """The last prompt and what answers it, as a trace that is in no file.
+
+    Raises:
+        TraceError: nothing was asked.
+    """
+    if not any(said.role == "user" for said in archive.timeline.turns):
+        raise TraceError("Nothing was asked yet.")
+    part = cut(archive, real_time(archive.timeline), *last_answer(archive))
+    return Archive(archive.path, b"".join(encode(event) + b"\n" for event in part))
 
 
 def cut(

@@ -15,7 +15,7 @@ from textual.keys import format_key
 Scope: TypeAlias = Literal["app", "prompt", "knob", "timeline", "inspector"]
 """Where an action's keys work: everywhere, while typing a prompt, on a knob, on the timeline, inspecting."""
 
-Group: TypeAlias = Literal["Chat", "Answer", "Knobs", "Timeline", "Inspector", "View", "Program"]
+Group: TypeAlias = Literal["Chat", "Answer", "Knobs", "Timeline", "Inspector", "View", "Demo", "Program"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,10 @@ def _remakeable(now: Situation) -> str:
 
 def _answered(now: Situation) -> str:
     return "" if now.answers else "there is no answer yet"
+
+
+def _finished(now: Situation) -> str:
+    return _answered(now) or _idle(now)
 
 
 def _kept(now: Situation) -> str:
@@ -221,6 +225,34 @@ ACTIONS: dict[str, Action] = {
         Action("scroll_up", "Scroll the conversation up", ("pageup",), "View", priority=True),
         Action("scroll_down", "Scroll the conversation down", ("pagedown",), "View", priority=True),
         Action(
+            "record",
+            "Start or stop recording a demo",
+            ("f8",),
+            "Demo",
+            footer="record",
+            slash=("record",),
+            argument="[FILE]",
+        ),
+        Action(
+            "save_demo",
+            "Save the last answer as a demo",
+            ("alt+s",),
+            "Demo",
+            slash=("demo",),
+            argument="[FILE]",
+            unavailable=_finished,
+        ),
+        Action(
+            "export",
+            "Export as GIF, page, video, text",
+            ("f6",),
+            "Demo",
+            footer="export",
+            slash=("export",),
+            argument="[FILE]",
+            unavailable=_answered,
+        ),
+        Action(
             "model", "Choose a model", ("f2",), "Program", footer="model", slash=("model",), argument="[NAME]"
         ),
         Action("help", "Keys, commands and knobs", ("f1",), "Program", footer="help", slash=("help",)),
@@ -242,7 +274,7 @@ ACTIONS: dict[str, Action] = {
         Action("quit", "Quit", ("ctrl+q",), "Program", slash=("quit", "exit", "q"), priority=True),
     )
 }
-"""Every action by id, in the order in which help lists them. F5, F6 and F8 are free for later ones."""
+"""Every action by id, in the order in which help lists them. F5 is free for a later one."""
 
 
 def bindings(scope: Scope) -> list[BindingType]:

@@ -23,6 +23,7 @@ from dllm_tui.tui.choice import Choice, described
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
 from dllm_tui.tui.following import Following
 from dllm_tui.tui.lens import Lens
+from dllm_tui.tui.sharing import Sharing
 from dllm_tui.tui.widgets.canvas import Canvas
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.inspector import Inspector
@@ -70,6 +71,7 @@ class ChatApp(Following, inherit_bindings=False):
         self._editing = False
         """Whether what is being typed replaces the last prompt."""
         self._interrupted = 0.0
+        self._sharing = Sharing(self, self._chat.status, note=self._note, report=self._report)
 
     # -- prompts
 
@@ -490,6 +492,36 @@ class ChatApp(Following, inherit_bindings=False):
         self._theme_chosen(name)
         return ""
 
+    # -- actions: demo
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Tell the session, for the record."""
+        self.session.resized(event.size.width, event.size.height)
+
+    def action_record(self) -> None:
+        """Start or stop recording."""
+        self._sharing.toggle_recording()
+
+    def take_record(self, path: str) -> str:
+        """Start recording to a file; what is wrong with that, if anything."""
+        return self._sharing.record(path)
+
+    def action_save_demo(self) -> None:
+        """Save the last answer as a demo."""
+        self._sharing.save_demo("")
+
+    def take_save_demo(self, path: str) -> str:
+        """Save the last answer as a demo in a file; what is wrong with that, if anything."""
+        return self._sharing.save_demo(path)
+
+    def action_export(self) -> None:
+        """Ask what is to be exported."""
+        self._sharing.ask_what()
+
+    def take_export(self, path: str) -> str:
+        """Export the chat to a file; what is wrong with that, if anything."""
+        return self._sharing.export_to(path)
+
     # -- actions: program
 
     def action_model(self) -> None:
@@ -570,17 +602,19 @@ class ChatApp(Following, inherit_bindings=False):
 
     async def action_quit(self) -> None:
         """Quit; asks first where an answer is being written."""
-        if not self.running:
+        doing = "An answer is being written." if self.running else self._sharing.doing
+        if not doing:
             self._leave()
             return
         from dllm_tui.tui.screens.confirm import Confirm
 
         self.push_screen(
-            Confirm("An answer is being written. Quit all the same?", yes="quit", no="stay"),
+            Confirm(f"{doing} Quit all the same?", yes="quit", no="stay"),
             lambda yes: self._leave() if yes else None,
         )
 
     def _leave(self) -> None:
+        self._sharing.leave()
         self.session.stop()
         self.exit()
 

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from dllm_tui import theming
 from dllm_tui.errors import ExportError
-from dllm_tui.events import Turn
+from dllm_tui.events import ScreenSize, Turn
 from dllm_tui.settings import Settings
 from dllm_tui.trace import chats
 from dllm_tui.trace.archive import Archive
@@ -87,6 +87,19 @@ def film(archive: Archive, take: Take, progress: Progress = lambda done: None) -
     markers = tuple(_markers(archive, course, start, end, take.speed))
     schedule = _schedule(course, start, end, take)
     return _film(archive, take, schedule, seconds=seconds, markers=markers, progress=progress)
+
+
+def recorded_size(archive: Archive) -> tuple[int, int]:
+    """Columns and rows that the interface had when the session began.
+
+    Raises:
+        ExportError: the trace doesn't tell.
+    """
+    for at in archive.timeline.screens:
+        screen = archive[at]
+        if isinstance(screen, ScreenSize):
+            return screen.columns, screen.rows
+    raise ExportError("The trace doesn't tell the size of the interface.", "Give one, like 100x30.")
 
 
 def still(archive: Archive, take: Take, step: int | None = None) -> Film:

@@ -46,6 +46,7 @@ class Following(BaseApp, inherit_bindings=False):
     """
 
     ESCAPE_TO_MINIMIZE = False
+    figures_seconds = FIGURES_SECONDS
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class Following(BaseApp, inherit_bindings=False):
         if state is not self._host_state:
             self._host_changed(state)
         now = time.monotonic()
-        figures = now >= self._figured + FIGURES_SECONDS
+        figures = now >= self._figured + self.figures_seconds
         if figures:
             self._figured = now
         self._take_events(figures)

@@ -21,6 +21,8 @@ class Stage(ChatApp):
         options: as for :class:`~dllm_tui.tui.app.ChatApp`.
     """
 
+    figures_seconds = 0.0  # the same moment looks the same, whenever it is shown
+
     def __init__(self, archive: Archive, settings: Settings, **options: Any) -> None:
         self.replayed = ReplaySession(archive)
         self.replayed.put(0)

@@ -16,7 +16,7 @@ def test_default_keys_clash_nowhere():
 def test_default_keys_leave_those_of_terminals_alone():
     used = {key for action in ACTIONS.values() for key in action.keys}
     assert not used & TAKEN_ELSEWHERE
-    assert not used & {"f5", "f6", "f8", "f10", "f11"}
+    assert not used & {"f5", "f10", "f11"}
 
 
 def test_slash_commands_are_unique():

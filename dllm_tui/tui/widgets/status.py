@@ -21,12 +21,17 @@ class StatusLine(Drawn):
     instead: reactive[str] = reactive("")
     """Said in place of what goes on, where nothing goes on now: a replay is paused."""
 
+    recording: reactive[str] = reactive("")
+    """How long a recording has gone on; empty where there is none."""
+    exporting: reactive[float | None] = reactive[float | None](None)
+    """How much of an export is done."""
+
     def __init__(self, pen: Pen) -> None:
         super().__init__(pen, id="status")
 
     def render_line(self, y: int) -> Strip:
         """Brand and model on the left, what goes on at the right."""
-        right = self._doing()
+        right = [*self._beside(), *self._doing()]
         room = self.size.width - sum(segment.cell_length for segment in right) - 1
         left = Strip(self._model())
         if left.cell_length > room:
@@ -43,6 +48,15 @@ class StatusLine(Drawn):
         about = dot.join((model.title, f"{model.device} {DTYPES.get(model.dtype, model.dtype)}", cache))
         name, about = (printable(text, pen.glyphs) for text in (model.id, about))
         return [*parts, Segment(name, pen.bold), Segment(" " + about, pen.muted)]
+
+    def _beside(self) -> list[Segment]:
+        """What goes on beside the model."""
+        pen, parts = self.pen, list[Segment]()
+        if self.recording:
+            parts += [Segment(f"{pen.marks.busy} REC {self.recording}", pen.bold + pen.error), Segment("  ")]
+        if self.exporting is not None:
+            parts += [Segment(f"export {self.exporting:.0%}", pen.accent), Segment("  ")]
+        return parts
 
     def _doing(self) -> list[Segment]:
         state, pen = self.state, self.pen
