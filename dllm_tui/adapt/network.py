@@ -114,24 +114,32 @@ class Network:
 
     @torch.no_grad()
     def read(self, ids: Tensor) -> Reading:
+        """The clean stream over a chat, causal, without gradients: of int64 [T]."""
+        return self.clean(ids)
+
+    def clean(self, ids: Tensor, mask: Tensor | None = None) -> Reading:
         """The clean stream over a chat.
 
         Args:
             ids: int64 [T].
+            mask: bool [T, T], who sees whom; causal by default.
         """
-        g, kept = self.geometry, []
+        g = self.geometry
+        kept: dict[int, tuple[Tensor, Tensor]] = {}
         rotation = self.rotation(torch.arange(len(ids), device=self.device))
 
-        def attend(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            kept.append((k, v))
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            kept[layer] = k, v
             k, v = (t.repeat_interleave(g.heads // g.kv_heads, dim=0) for t in (k, v))
-            mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
-            return mixed.transpose(0, 1).reshape(len(ids), -1)
+            mixed = functional.scaled_dot_product_attention(
+                q[None], k[None], v[None], attn_mask=mask, is_causal=mask is None
+            )
+            return mixed[0].transpose(0, 1).reshape(len(ids), -1)
 
         x = functional.embedding(ids.to(self.device), self.embedding)
         for index in range(g.layers):
             x = self.layer(index, x, rotation, attend, self.projected)
-        keys, values = (torch.stack(each) for each in zip(*kept, strict=True))
+        keys, values = (torch.stack(each) for each in zip(*kept.values(), strict=True))
         return Reading(keys, values, self.normed(x, self.norm))
 
     def noised(

@@ -10,20 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Any, Protocol
 
 import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
 from dllm_tui.adapt.data import Chat
 from dllm_tui.adapt.files import write_tensors
-from dllm_tui.adapt.loss import Target, loss
-from dllm_tui.adapt.lowrank import LowRank
-from dllm_tui.adapt.network import PROJECTIONS, Group, Network
-from dllm_tui.adapt.readings import Lesson, Readings
-from dllm_tui.adapt.windows import Noise, Windows, draw
+from dllm_tui.adapt.network import PROJECTIONS
+from dllm_tui.adapt.windows import Noise
 from dllm_tui.errors import DllmError
 
 MODULES = {part.split(".")[1] for parts in PROJECTIONS.values() for part in parts}
@@ -104,42 +101,50 @@ class Report:
     asked: tuple[int, ...]
 
 
+class Student(Protocol):
+    """What is trained, and how it is examined."""
+
+    parameters: dict[str, nn.Parameter]
+    """By name."""
+
+    def draw(self, index: int, random: torch.Generator) -> tuple[Any, int]:
+        """The noised blocks of one chat, in a form of the student's own, and how many positions they have."""
+        ...
+
+    def examine(self, drawn: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss over drawn blocks.
+
+        Returns:
+            The loss, a scalar that can be differentiated; bool [R], whether each learnt token was guessed;
+            and int64 [R], the masks to the left of each in its block.
+        """
+        ...
+
+
 class Trainer:
-    """Trains a low-rank adapter.
+    """Trains a student.
 
     Args:
-        network: the base.
-        adapter: what is trained.
-        chats: what is learnt.
+        student: what is trained.
+        chats: what is learnt; may grow, the new ones are learnt from the next epoch on.
         recipe: how.
-        stop_id: stands behind an answer's end.
-        readings: the clean stream's, of ``chats``.
 
     Raises:
         TrainingError: there is nothing to learn.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        adapter: LowRank,
-        chats: Sequence[Chat],
-        recipe: Recipe,
-        *,
-        stop_id: int,
-        readings: Readings | None = None,
-    ) -> None:
+    def __init__(self, student: Student, chats: Sequence[Chat], recipe: Recipe) -> None:
         if not chats:
             raise TrainingError(
                 "There are no chats to learn from.", "Name a data file, or write some with --selfmade."
             )
-        self.network, self.adapter, self.chats, self.recipe = network, adapter, chats, recipe
-        self.stop_id = stop_id
-        self.readings = readings or Readings(network, chats)
+        self.student, self.chats, self.recipe = student, chats, recipe
         self.state = State()
-        self.averaged = {name: p.detach().clone() for name, p in adapter.parameters.items()}
+        self.is_whole = True
+        """Not in the middle of a step: what :meth:`save` writes is a state that can be gone on from."""
+        self.averaged = {name: p.detach().clone() for name, p in student.parameters.items()}
         self.optimiser = torch.optim.AdamW(
-            list(adapter.parameters.values()), recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.0
+            list(student.parameters.values()), recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.0
         )
         self._begin_epoch()
 
@@ -151,23 +156,25 @@ class Trainer:
         """Train without end; each step's report as it is done.
 
         Raises:
-            TrainingError: the loss is no number any more; the adapter is then as it was before that step.
+            TrainingError: the loss is no number any more; the student is then as it was before that step.
         """
         while True:
             begun, before = perf_counter(), self.state.tokens
-            lessons: list[tuple[Lesson, list[Windows]]] = []
+            self.is_whole = False
+            drawn: list[Any] = []
             rows = 0
             while rows < self.recipe.rows:
-                lesson, windows = self._next()
-                lessons.append((lesson, windows))
-                rows += sum(w.masked.numel() for w in windows)
-            value, right, left = self._step(batch(lessons, self.stop_id))
+                lesson, count = self._next()
+                drawn.append(lesson)
+                rows += count
+            value, right, left = self._step(drawn)
             self.state.step += 1
             self.state.tokens += rows
             self.state.learnt += len(right)
             seconds = perf_counter() - begun
             asked = left.clamp(max=NEARBY - 1).bincount(minlength=NEARBY)
             hits = left.clamp(max=NEARBY - 1)[right].bincount(minlength=NEARBY)
+            self.is_whole = True
             yield Report(
                 self.state.step,
                 self.state.epoch,
@@ -179,8 +186,8 @@ class Trainer:
                 tuple(asked.tolist()),
             )
 
-    def _next(self) -> tuple[Lesson, list[Windows]]:
-        """The next chat in the epoch's order, and the blocks of it that are noised."""
+    def _next(self) -> tuple[Any, int]:
+        """Of the next chat in the epoch's order, the blocks that are noised."""
         state = self.state
         if state.place >= state.chats:
             state.epoch, state.place = state.epoch + 1, 0
@@ -189,15 +196,13 @@ class Trainer:
         index = int(torch.randperm(state.chats, generator=random)[state.place])
         state.place += 1
         chance = generator(self.recipe.seed, state.epoch, index)
-        return self.readings.lesson(index), draw(self.chats[index], self.recipe.noise, chance)
+        return self.student.draw(index, chance)
 
-    def _step(self, made: "Batch") -> tuple[float, Tensor, Tensor]:
-        self.adapter.merge()
+    def _step(self, drawn: Sequence[Any]) -> tuple[float, Tensor, Tensor]:
         self.optimiser.zero_grad(set_to_none=True)
-        hidden = forward(self.network, self.adapter, made)
-        value, right = loss(hidden[made.rows], self.network.head, made.target, self.recipe.distil)
+        value, right, left = self.student.examine(drawn)
         value.backward()
-        parameters = self.adapter.parameters
+        parameters = self.student.parameters
         norm = torch.nn.utils.clip_grad_norm_(list(parameters.values()), 1.0)
         if not bool(torch.isfinite(norm + value)):
             raise TrainingError(
@@ -212,7 +217,7 @@ class Trainer:
         with torch.no_grad():
             for name, parameter in parameters.items():
                 self.averaged[name].lerp_(parameter, 1 - keep)
-        return float(value.detach()), right.cpu(), made.left.cpu()
+        return float(value.detach()), right.cpu(), left.cpu()
 
     # Checkpoints
 
@@ -227,7 +232,7 @@ class Trainer:
             OSError: it can't be written.
         """
         tensors: dict[str, Tensor] = {}
-        for name, parameter in self.adapter.parameters.items():
+        for name, parameter in self.student.parameters.items():
             moments = self.optimiser.state.get(parameter, {})
             tensors[f"now.{name}"], tensors[f"mean.{name}"] = parameter.data, self.averaged[name]
             tensors |= {
@@ -263,14 +268,14 @@ class Trainer:
                 "The data is not what this training began with.",
                 "Chats may be added at the end of the files, none changed. Or begin anew in another folder.",
             )
-        for name, parameter in self.adapter.parameters.items():
+        for name, parameter in self.student.parameters.items():
             wanted = {f"now.{name}", f"mean.{name}"}
             if any(key not in tensors or tensors[key].shape != parameter.shape for key in wanted):
                 raise TrainingError(
                     f"The checkpoint {path.name} is damaged: {name} is missing or of another shape."
                 )
         with torch.no_grad():
-            for name, parameter in self.adapter.parameters.items():
+            for name, parameter in self.student.parameters.items():
                 parameter.copy_(tensors[f"now.{name}"])
                 self.averaged[name].copy_(tensors[f"mean.{name}"])
                 if f"exp_avg.{name}" in tensors:
@@ -280,74 +285,6 @@ class Trainer:
                         "exp_avg_sq": tensors[f"exp_avg_sq.{name}"].to(parameter.device),
                     }
         self.state = state
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Windows that are run together: N rows, R of them learnt."""
-
-    ids: Tensor
-    """int64 [N]: input tokens; what stands at masked places doesn't matter."""
-    masked: Tensor
-    """bool [N]: inputs that are the mask."""
-    groups: list[Group]
-    rows: Tensor
-    """int64 [R]: rows that are learnt."""
-    target: Target
-    left: Tensor
-    """int64 [R]: masks to the left of the token in its block."""
-
-
-def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int) -> Batch:
-    """Lay out windows of several chats, their weights brought to a sum of 1.
-
-    Args:
-        lessons: chats and their windows.
-        stop_id: stands behind a chat's end.
-    """
-    ids, masked, groups, rows, tokens, weights, left, taught, chances = ([] for _ in range(9))
-    count = 0
-    for lesson, windows in lessons:
-        for each in windows:
-            size, device = each.size, lesson.ids.device
-            cells = each.starts[:, None] + torch.arange(-1, size)
-            padded = functional.pad(
-                lesson.ids, (0, max(0, int(cells.max()) + 1 - len(lesson.ids))), value=stop_id
-            )
-            tokens_here = padded[cells.to(device)]
-            # A window's inputs: the last clean token, then the block but for its last token.
-            ids.append(tokens_here[:, :-1].flatten())
-            masked.append(functional.pad(each.masked[:, :-1], (1, 0)).flatten())
-            groups.append(Group(lesson.reading, each.starts.to(device), size))
-            learnt = each.weight.flatten().nonzero().flatten()
-            rows.append(learnt + count)
-            tokens.append(tokens_here[:, 1:].flatten()[learnt.to(device)])
-            weights.append(each.weight.flatten()[learnt])
-            left.append((each.masked.cumsum(-1) - each.masked.long()).flatten()[learnt])
-            places = (each.starts[:, None] + torch.arange(size)).flatten()[learnt].to(device)
-            taught.append(lesson.teacher_tokens[places])
-            chances.append(lesson.teacher_chances[places])
-            count += each.masked.numel()
-    device = ids[0].device
-    weight = torch.cat(weights)
-    target = Target(
-        torch.cat(tokens), (weight / weight.sum()).to(device), torch.cat(taught), torch.cat(chances)
-    )
-    return Batch(
-        torch.cat(ids),
-        torch.cat(masked).to(device),
-        groups,
-        torch.cat(rows).to(device),
-        target,
-        torch.cat(left),
-    )
-
-
-def forward(network: Network, adapter: LowRank, made: Batch, *, recompute: bool = False) -> Tensor:
-    """The noised stream over a batch: [N, hidden], normed."""
-    x = functional.embedding(made.ids, network.embedding)
-    x = torch.where(made.masked[:, None], adapter.mask, x)
-    return network.noised(x, made.groups, adapter, recompute=recompute)
 
 
 def recipe_of(path: Path) -> Recipe:

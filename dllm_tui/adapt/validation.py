@@ -14,7 +14,8 @@ from torch import Tensor
 from dllm_tui.adapt.lowrank import LowRank
 from dllm_tui.adapt.network import Network
 from dllm_tui.adapt.readings import Readings
-from dllm_tui.adapt.training import NEARBY, batch, forward
+from dllm_tui.adapt.student import batch, forward
+from dllm_tui.adapt.training import NEARBY
 from dllm_tui.adapt.windows import Windows
 from dllm_tui.engine import Engine
 from dllm_tui.events import Done

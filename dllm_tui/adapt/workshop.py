@@ -24,6 +24,7 @@ from dllm_tui.adapt.network import Network
 from dllm_tui.adapt.prompts import prompts
 from dllm_tui.adapt.readings import Readings
 from dllm_tui.adapt.selfmade import Writer
+from dllm_tui.adapt.student import AdapterStudent
 from dllm_tui.adapt.training import Recipe, Report, Trainer, TrainingError, digest, written
 from dllm_tui.adapt.validation import Forecast, forecast
 from dllm_tui.engine.autoregressive import Base, find
@@ -123,9 +124,8 @@ class Workshop:
         judged = self.write(self.plan.out / "held-out.jsonl", chats_wanted=HELD_OUT)
         held_out = Readings(self.network, judged, kept / "held-out")
         readings = Readings(self.network, chats, kept / "clean")
-        trainer = Trainer(
-            self.network, self.adapter, chats, self.recipe, stop_id=self.base.stop_id, readings=readings
-        )
+        student = AdapterStudent(self.network, self.adapter, readings, self.recipe, stop_id=self.base.stop_id)
+        trainer = Trainer(student, chats, self.recipe)
         about = {"base_sha256": self.sha256}
         if self.plan.checkpoint.exists():
             trainer.restore(self.plan.checkpoint, about)
@@ -140,7 +140,8 @@ class Workshop:
                 if not self._goes_on(trainer, began):
                     break
         except KeyboardInterrupt:
-            trainer.save(self.plan.checkpoint, about)
+            if trainer.is_whole:
+                trainer.save(self.plan.checkpoint, about)
             raise
         return self._keep(trainer, about, held_out)
 

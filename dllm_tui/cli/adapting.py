@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import typer
@@ -51,9 +52,9 @@ def adapt(
         settle_threads()
     chosen = Plan(base=base, out=out, **plan)
     recipe_now = _recipe(chosen.checkpoint, recipe)
-    with progress() as told, _stoppable():
+    with progress() as told, _stopping() as is_asked:
         try:
-            workshop = Workshop(chosen, recipe_now, device, dtype, _Teller(told))
+            workshop = Workshop(chosen, recipe_now, device, dtype, _Teller(told, is_asked))
             figures = workshop.adapt()
         except KeyboardInterrupt:
             if chosen.checkpoint.exists():
@@ -156,17 +157,21 @@ def _recipe(checkpoint: Path, said: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def _stoppable() -> Generator[None]:
-    """Being asked to end is like Ctrl+C: a checkpoint is written first."""
+def _stopping() -> Generator[Event]:
+    """Gives an event that is set when somebody asks to stop, by Ctrl+C or SIGTERM; twice stops at once."""
+    asked = Event()
 
     def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield asked
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Teller:
@@ -174,14 +179,17 @@ class _Teller:
 
     Args:
         told: shows what is being done.
+        is_asked: set, when it is to stop: it does before the next step.
     """
 
-    def __init__(self, told: Telling) -> None:
-        self._told = told
+    def __init__(self, told: Telling, is_asked: Event) -> None:
+        self._told, self._is_asked = told, is_asked
         self._reports: deque[Any] = deque(maxlen=REPORTED)
 
     def __call__(self, told: Any) -> None:
         """Take note of a :class:`dllm_tui.adapt.workshop.Told`."""
+        if self._is_asked.is_set():
+            raise KeyboardInterrupt
         report = told.report
         if report is None:
             self._told(told.doing, told.done)

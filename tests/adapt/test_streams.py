@@ -6,7 +6,7 @@ import torch
 from dllm_tui.adapt.data import Chat
 from dllm_tui.adapt.network import Network
 from dllm_tui.adapt.readings import Readings
-from dllm_tui.adapt.training import batch, forward
+from dllm_tui.adapt.student import batch, forward
 from dllm_tui.adapt.windows import Noise, draw
 from tests.adapt.tiny import CPU, KINDS, backbone, geometry, stirred, weights
 

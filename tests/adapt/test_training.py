@@ -12,6 +12,7 @@ from dllm_tui.adapt.data import Chat
 from dllm_tui.adapt.lowrank import LowRank
 from dllm_tui.adapt.network import Network
 from dllm_tui.adapt.readings import Readings
+from dllm_tui.adapt.student import AdapterStudent
 from dllm_tui.adapt.training import Recipe, Trainer, TrainingError, recipe_of
 from dllm_tui.adapt.validation import forecast
 from dllm_tui.adapt.windows import Noise
@@ -40,7 +41,13 @@ def trainer(learnt: list[Chat], recipe: Recipe = RECIPE, kept: Path | None = Non
     g = geometry()
     network = Network(g, weights(g), CPU, torch.float32)
     adapter = LowRank(network, rank=recipe.rank, scale=recipe.scale, seed=recipe.seed)
-    return Trainer(network, adapter, learnt, recipe, stop_id=0, readings=Readings(network, learnt, kept))
+    student = AdapterStudent(network, adapter, Readings(network, learnt, kept), recipe, stop_id=0)
+    return Trainer(student, learnt, recipe)
+
+
+def pupil(made: Trainer) -> AdapterStudent:
+    assert isinstance(made.student, AdapterStudent)
+    return made.student
 
 
 def run(made: Trainer, steps: int) -> list[float]:
@@ -48,7 +55,7 @@ def run(made: Trainer, steps: int) -> list[float]:
 
 
 def everything(made: Trainer) -> dict[str, torch.Tensor]:
-    now = {f"now.{name}": p.detach().clone() for name, p in made.adapter.parameters.items()}
+    now = {f"now.{name}": p.detach().clone() for name, p in made.student.parameters.items()}
     return now | {f"mean.{name}": value.clone() for name, value in made.averaged.items()}
 
 
@@ -82,7 +89,7 @@ def test_no_number_stops_it_and_harms_nothing(tmp_path: Path):
     made = trainer(chats(3))
     run(made, 2)
     before = everything(made)
-    made.network.layers[1].mlp_norm[0] = float("nan")
+    pupil(made).network.layers[1].mlp_norm[0] = float("nan")
     with pytest.raises(TrainingError, match="no number"):
         run(made, 1)
     for name, tensor in everything(made).items():
@@ -146,10 +153,10 @@ def test_damaged_readings_are_made_anew(tmp_path: Path):
 def test_an_adapter_is_kept_closely_in_int8(tmp_path: Path):
     made = trainer(chats(3))
     run(made, 4)
-    files.write(tmp_path, made.adapter, made.averaged, {**ABOUT, "base": "tiny"})
-    other = LowRank(made.network, rank=4, scale=2.0, seed=9)
+    files.write(tmp_path, pupil(made).adapter, made.averaged, {**ABOUT, "base": "tiny"})
+    other = LowRank(pupil(made).network, rank=4, scale=2.0, seed=9)
     files.start_from(other, tmp_path / files.FILE)
-    adaptation = smol.read_adapter(tmp_path / files.FILE, made.network.geometry, ABOUT["base_sha256"])
+    adaptation = smol.read_adapter(tmp_path / files.FILE, pupil(made).network.geometry, ABOUT["base_sha256"])
     for name, value in made.averaged.items():
         kept = other.parameters[name].detach()
         torch.testing.assert_close(kept, value, atol=float(value.abs().max()) / 100, rtol=0)
@@ -170,7 +177,7 @@ def taught(next_of: torch.Tensor) -> tuple[Network, dict[str, torch.Tensor]]:
         network = Network(g, tensors, CPU, torch.float32)
         optimiser.zero_grad()
         ids = chain(next_of, int(torch.randint(1, 24, ())), 25)
-        hidden = network.read.__wrapped__(network, ids).hidden  # type: ignore[attr-defined] - with gradients
+        hidden = network.clean(ids).hidden
         functional.cross_entropy(hidden[:-1] @ network.head.T, ids[1:]).backward()
         optimiser.step()
     frozen = {name: tensor.detach() for name, tensor in tensors.items()}
@@ -195,11 +202,13 @@ def test_a_toy_language_is_learnt_and_decoded_several_tokens_at_a_time(tmp_path:
     learnt = [Chat(tuple(chain(next_of, first, 40).tolist()), ((1, 40),)) for first in range(1, 24)]
     noise = Noise(sizes=(4, 8), shares=(0.5, 0.5))
     recipe = Recipe(rank=8, rows=256, learning_rate=1e-2, warmup=10, averaging=0.9, noise=noise)
-    made = Trainer(network, LowRank(network, rank=8, scale=2.0), learnt, recipe, stop_id=0)
+    adapter = LowRank(network, rank=8, scale=2.0)
+    student = AdapterStudent(network, adapter, Readings(network, learnt), recipe, stop_id=0)
+    made = Trainer(student, learnt, recipe)
     losses = run(made, 120)
     assert losses[-1] < losses[0] / 4
-    files.write(tmp_path, made.adapter, made.averaged, {**ABOUT, "base": "tiny"})
-    seen = forecast(network, made.adapter, Readings(network, learnt[:5]), stop_id=0)
+    files.write(tmp_path, pupil(made).adapter, made.averaged, {**ABOUT, "base": "tiny"})
+    seen = forecast(network, adapter, Readings(network, learnt[:5]), stop_id=0)
     assert seen.accuracy[0] > 0.9
     assert seen.verified > 3
 

@@ -6,7 +6,7 @@ import torch
 from dllm_tui.adapt.data import Chat
 from dllm_tui.adapt.network import Group, Network, Reading
 from dllm_tui.adapt.readings import Readings
-from dllm_tui.adapt.training import batch
+from dllm_tui.adapt.student import batch
 from dllm_tui.adapt.windows import Noise, draw
 from tests.adapt.tiny import CPU, geometry, weights
 
