@@ -27,6 +27,9 @@ Kind: TypeAlias = Literal["fill", "edit", "remask", "insert", "delete", "shift",
 """How a cell changed. ``shift`` is a neighbour moved by an insert or delete; ``fix`` was set by a person,
 ``keep`` taken over from the run that this one goes on from."""
 
+GIVEN: frozenset[Kind] = frozenset({"fix", "keep"})
+"""Kinds of changes that no forward made."""
+
 Reason: TypeAlias = Literal["stop", "length", "context", "cancelled", "error"]
 """Why a run ended: stop token, ``max_new_tokens``, the model's context is full, cancelled, failed."""
 

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from dllm_tui.events import (
+    GIVEN,
     AnyEvent,
     BlockStart,
     Commit,
@@ -65,7 +66,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     time: float
     """Session seconds at its end."""
     committed: int
-    """Masks that became tokens."""
+    """Masks that became tokens; not those that the run was given."""
     marks: Mark
     opens: bool
     """The first of its block."""
@@ -140,7 +141,7 @@ class _Open:
             former, now = cells[change.position], change.token_id
             cells[change.position] = now
             if former is None:
-                committed += now is not None
+                committed += now is not None and change.kind not in GIVEN
             elif now is None:
                 marks |= taken_back
             elif now != former:

@@ -211,6 +211,15 @@ ACTIONS: dict[str, Action] = {
             slash=("view",),
         ),
         Action(
+            "shape",
+            "Draw canvases as text, a grid of tokens, or a heat map of a block",
+            ("alt+g", "g"),
+            "View",
+            footer="grid",
+            slash=("shape", "grid"),
+            argument="[NAME]",
+        ),
+        Action(
             "colours",
             "Colour by confidence, order, entropy, age",
             ("alt+v", "v"),

@@ -23,6 +23,7 @@ from dllm_tui.tui.choice import Choice, described
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
 from dllm_tui.tui.following import Following
 from dllm_tui.tui.lens import Lens
+from dllm_tui.tui.shape import Shape
 from dllm_tui.tui.sharing import Sharing
 from dllm_tui.tui.widgets.canvas import Canvas
 from dllm_tui.tui.widgets.conversation import Conversation
@@ -150,6 +151,7 @@ class ChatApp(Following, inherit_bindings=False):
                 "model": lambda: [choice.value for choice in self._models()],
             },
         )
+                "shape": lambda: [shape.value for shape in Shape],
 
     def _command(self, text: str) -> None:
         composer = self._chat.composer
@@ -412,6 +414,8 @@ class ChatApp(Following, inherit_bindings=False):
 
     @on(Inspector.Asked)
     def _inspect_other(self, event: Inspector.Asked) -> None:
+        if event.nfe is not None:
+            self._scrubbing.go_to(event.nfe)
         if event.steps:
             self._chat.timeline.scrub.step(event.steps)
             self._scrubbed()
@@ -434,6 +438,23 @@ class ChatApp(Following, inherit_bindings=False):
         """Let the colours on canvases tell something else."""
         self.lens = self.lens.next
         self.theme_changed()
+    def action_shape(self) -> None:
+        """Draw canvases as something else."""
+        self._draw_as(self.shape.next)
+
+    def take_shape(self, name: str) -> str:
+        """Draw canvases as what is named; what is wrong with it, if anything."""
+        names = [shape.value for shape in Shape]
+        if name not in names:
+            return f"canvases can't be drawn as {name!r}; they can as {', '.join(names)}"
+        self._draw_as(Shape(name))
+        return ""
+
+    def _draw_as(self, shape: Shape) -> None:
+        self.shape = shape
+        self.theme_changed()
+        self._chat.conversation.show_canvas()
+
 
     def take_colours(self, name: str) -> str:
         """Let the colours tell what is named; what is wrong with it, if anything."""

@@ -20,6 +20,7 @@ from dllm_tui.tui import cells, clipboard
 from dllm_tui.tui.lens import Lens
 from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.pen import Pen
+from dllm_tui.tui.shape import Shape
 from dllm_tui.tui.stderr import guarded
 from dllm_tui.tui.themes import textual_theme
 
@@ -63,6 +64,8 @@ class BaseApp(App[None], inherit_bindings=False):
         """The traceback of the fault that ended the app, if one did."""
         self.lens = Lens.CONFIDENCE
         """What the colours on canvases tell."""
+        self.shape = Shape.TEXT
+        """What canvases are drawn as."""
         self._themes_dir = themes_dir
         self._themes_seen = theming.snapshot(themes_dir) if themes_dir else {}
         self._environment = environment
@@ -100,7 +103,7 @@ class BaseApp(App[None], inherit_bindings=False):
         few = self.colourless or theme.ansi
         glyphs = cells.ASCII if self.plain else cells.COLOURLESS if few else cells.UNICODE
         palette = Palette.of(theme, plain=self.colourless, glyphs=glyphs)
-        return replace(palette, lens=self.lens)
+        return replace(palette, lens=self.lens, shape=self.shape)
 
     def pen(self) -> Pen:
         """What everything else is drawn with."""

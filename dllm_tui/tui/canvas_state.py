@@ -4,12 +4,12 @@ It agrees with :class:`dllm_tui.events.Canvas` on tokens, and adds what people s
 when and how a cell was decided, what the last step changed, blocks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
 import msgspec
 
-from dllm_tui.events import AnyEvent, BlockStart, Commit, Done, Guess, Kind, Pieces, Step
+from dllm_tui.events import GIVEN, AnyEvent, BlockStart, Commit, Done, Guess, Kind, Pieces, Step
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +43,10 @@ class CanvasState:
     """
 
     def __init__(self) -> None:
+        self.count = 0
+        """Events of the run that were taken in."""
+        self.given = 0
+        """Cells that the run was given: taken over from another one, or set by a person."""
         self.tokens: list[int | None] = []
         self.confidences: list[float] = []
         self.kinds: list[Kind | None] = []
@@ -129,6 +133,7 @@ class CanvasState:
             ValueError: a step changes a position outside the canvas.
         """
         for event in events:
+            self.count += 1
             match event:
                 case Step():
                     self._step(event)
@@ -157,6 +162,28 @@ class CanvasState:
         self._seen_guesses, self._seen_marked = guesses, marked
         return dirty
 
+    def changed(self, edits: Mapping[int, int | None], pieces: Mapping[int, bytes]) -> "CanvasState":
+        """A copy with cells that a person has changed, not told by any event.
+
+        Args:
+            edits: by position: the token that is set there, or ``None`` for a mask.
+            pieces: the bytes of tokens that the run may not have named.
+        """
+        other = self.copy()
+        other.pieces = {**self.pieces, **pieces}
+        length = max(len(self), max(edits, default=-1) + 1)
+        if length > len(self):
+            other._resize(length)
+        other.fresh, other.dropped = set(), {}
+        for position, token_id in edits.items():
+            former = other.tokens[position]
+            if token_id is None and former is not None:
+                other.dropped[position] = former
+            other.tokens[position], other.confidences[position] = token_id, float(token_id is not None)
+            other.kinds[position] = "fix" if token_id is not None else "remask"
+            other.fresh.add(position)
+        return other
+
     def _step(self, step: Step) -> None:
         if step.phase != "commit":
             self.fresh, self.dropped = set(), {}
@@ -172,6 +199,7 @@ class CanvasState:
             if position >= step.length:
                 raise ValueError(f"position {position} is outside the canvas of {step.length} cells")
             former = tokens[position]
+            self.given += kind in GIVEN
             self.decided += (token_id is not None) - (former is not None)
             if former is not None and token_id is None:
                 self.dropped[position] = former

@@ -40,6 +40,18 @@ class Glyphs(msgspec.Struct, frozen=True, kw_only=True):
     """Between the ends of a range."""
     above: str
     """Before what stands further up."""
+    levels: str
+    """On a heat map: guesses, the least sure first. One cell each, as the following."""
+    unguessed: str
+    """A mask of which the model had no opinion."""
+    committed: str
+    """A mask that becomes a token."""
+    changed: str
+    """A token that becomes another."""
+    remasked: str
+    """A token that goes back to the mask."""
+    given: str
+    """A token that the run was given."""
     pictures: bool
     """Control characters as Unicode's control pictures, else in caret notation."""
 
@@ -57,6 +69,12 @@ UNICODE = Glyphs(
     dot=" · ",
     dash="–",
     above="▴",
+    levels="░▒▓",
+    unguessed="·",
+    committed="●",
+    changed="◆",
+    remasked="×",
+    given="■",
     pictures=True,
 )
 COLOURLESS = msgspec.structs.replace(UNICODE, guess=("░", "░"))
@@ -74,6 +92,12 @@ ASCII = Glyphs(
     dot=" - ",
     dash="-",
     above="^",
+    levels="0123456789",
+    unguessed=".",
+    committed="@",
+    changed="!",
+    remasked="x",
+    given="=",
     pictures=False,
 )
 

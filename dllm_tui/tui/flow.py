@@ -119,6 +119,27 @@ class Flow:
         last = bisect_right(self._starts, (position + 1, -1)) - 1
         return range(first, last + 1)
 
+    def neighbour(self, position: int, lines: int) -> int:
+        """The position so many lines below, about where this one is on its line."""
+        here = self.lines_of(position).start
+        x = 0
+        for span in self.lines[here]:
+            if span.position == position:
+                break
+            x += span.width
+        line = min(max(here + lines, 0), len(self.lines) - 1)
+        below = self.lines[line]
+        at = self.position_at(x, line)
+        return position if not below else below[-1].position if at is None else at
+
+    def look_at(self, position: int | None) -> bool:
+        """Somebody looks at a position closely; whether other lines are shown for that."""
+        return False
+
+    def forward_at(self, x: int) -> int | None:
+        """The forward that a column stands for, where columns are forwards."""
+        return None
+
     def position_at(self, x: int, line: int) -> int | None:
         """The position drawn at column ``x`` of a line, or ``None`` beside the text."""
         if 0 <= line < len(self.lines) and x >= 0:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from dllm_tui.events import (
+    GIVEN,
     AnyEvent,
     BlockStart,
     Canvas,
@@ -29,6 +30,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     tokens: int = 0
     """Tokens on the canvas that are no mask (at the end: tokens kept)."""
+    given: int = 0
+    """Those of them that the run didn't find: taken over from another one, or set by a person."""
     masks: int = 0
     """Positions still masked."""
     nfe: int = 0
@@ -54,13 +57,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens ÷ seconds since the run began."""
-        return self.tokens / self.seconds if self.seconds > 0 else 0.0
+        """Tokens that the run found ÷ seconds since it began."""
+        return (self.tokens - self.given) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def tokens_per_forward(self) -> float:
-        """Tokens ÷ forwards of all kinds."""
-        return self.tokens / self.nfe if self.nfe else 0.0
+        """Tokens that the run found ÷ forwards of all kinds."""
+        return (self.tokens - self.given) / self.nfe if self.nfe else 0.0
 
 
 class Meter:
@@ -69,7 +72,7 @@ class Meter:
     def __init__(self) -> None:
         self.reading = Reading()
         self._canvas = Canvas()
-        self._filled = 0
+        self._filled = self._given = 0
         self._forwards = 0
         self._busy = 0.0
         self._per_forward: list[int] = []
@@ -98,6 +101,7 @@ class Meter:
                     news |= self._step(event)
                 case Done():
                     news |= {"reason": event.reason, "tokens": event.tokens, "nfe": event.nfe}
+                    news |= {"given": event.given}
                     news |= {"seconds": event.seconds} if event.seconds else {}
                 case _:
                     pass
@@ -110,8 +114,11 @@ class Meter:
     def _step(self, step: Step) -> dict[str, Any]:
         gained = self._apply(step)
         self._filled += gained
+        given = sum(change.kind in GIVEN for change in step.changes)
+        self._given += given
         news: dict[str, Any] = {
             "tokens": self._filled,
+            "given": self._given,
             "masks": step.length - self._filled,
             "nfe": step.nfe,
             "seconds": step.t,
@@ -121,7 +128,7 @@ class Meter:
             return news
         self._forwards += 1
         self._busy += step.seconds
-        self._per_forward = [*self._per_forward[1 - HISTORY :], gained]
+        self._per_forward = [*self._per_forward[1 - HISTORY :], gained - given]
         news["seconds_per_forward"] = self._busy / self._forwards
         if step.phase == "denoise":
             news |= {"block": step.block, "step": step.step}

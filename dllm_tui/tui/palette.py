@@ -14,6 +14,7 @@ from textual.color import Color
 from dllm_tui.theming import RAMP_STEPS, Theme
 from dllm_tui.tui.cells import UNICODE, Glyphs
 from dllm_tui.tui.lens import Lens
+from dllm_tui.tui.shape import Shape
 
 MASK: Final = 0
 GONE: Final = 1
@@ -54,6 +55,13 @@ class Palette:
     """Words about the canvas that are not on it."""
     lens: Lens = Lens.CONFIDENCE
     """What the colours of committed tokens tell."""
+    shape: Shape = Shape.TEXT
+    """What canvases are drawn as."""
+
+    @property
+    def layout(self) -> tuple[Glyphs, Lens, Shape]:
+        """What decides where things stand on a canvas, and which look they have."""
+        return self.glyphs, self.lens, self.shape
 
     @classmethod
     def of(cls, theme: Theme, *, plain: bool = False, glyphs: Glyphs = UNICODE) -> "Palette":

@@ -93,6 +93,17 @@ class Scrubbing:
             if view and view.canvas is canvas and answer is not self._answer:
                 self._look_at(answer)
 
+    def go_to(self, nfe: int) -> None:
+        """Look at the step of a forward."""
+        scrub = self._chat.timeline.scrub
+        moments = scrub.timeline.moments
+        at = next((at for at, moment in enumerate(moments) if moment.nfe >= nfe), scrub.last)
+        if at == scrub.last and not scrub.ended:
+            scrub.to_newest()
+        else:
+            scrub.go(at)
+        self.show()
+
     def leave(self) -> None:
         """Look at the newest step of the newest answer."""
         if self._answer is not self._newest:

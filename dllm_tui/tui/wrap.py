@@ -28,6 +28,8 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     text: str
     width: int
     part: Part = Part.TEXT
+    look: int = -1
+    """How it looks, of :mod:`dllm_tui.tui.palette`, if not as its position does."""
 
 
 Line: TypeAlias = tuple[Span, ...]

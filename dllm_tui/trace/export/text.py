@@ -67,6 +67,6 @@ def _who(turn: Turn, model: str) -> str:
 def _figures(done: Done) -> str:
     parts = [_ENDINGS[done.reason]] if done.reason in _ENDINGS else []
     if done.nfe:
-        per_forward = f"{done.tokens / done.nfe:.1f} tokens per forward"
+        per_forward = f"{(done.tokens - done.given) / done.nfe:.1f} tokens per forward"
         parts += [f"{done.tokens} tokens", f"{done.nfe} forwards", per_forward]
     return " · ".join([*parts, f"{done.seconds:.1f} s"] if done.nfe and done.seconds else parts)

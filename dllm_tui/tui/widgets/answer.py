@@ -53,16 +53,19 @@ class Answer:
         return bool(self.events) and not self.live
 
 
-def figures(tokens: int, nfe: int, seconds: float, ending: str = "") -> list[str]:
+def figures(tokens: int, nfe: int, seconds: float, ending: str = "", given: int = 0) -> list[str]:
     """What an answer took, for its headline: each part says what it counts, and stands only once known.
 
-    How it ended comes first: where the line is short, the numbers are cut.
+    How it ended comes first: where the line is short, the numbers are cut. Rates count the tokens that were
+    found, without those that were ``given``.
     """
-    parts = [_count(tokens, "token"), _count(nfe, "forward")] if nfe else []
-    if tokens and nfe:
-        parts.append(f"{tokens / nfe:.1f} tok/fwd")
-    if tokens and seconds > 0:
-        rate = tokens / seconds
+    found = max(tokens - given, 0)
+    counted = f"{_count(tokens, 'token')}, {found} of them new" if given else _count(tokens, "token")
+    parts = [counted, _count(nfe, "forward")] if nfe else []
+    if found and nfe:
+        parts.append(f"{found / nfe:.1f} tok/fwd")
+    if found and seconds > 0:
+        rate = found / seconds
         parts.append(f"{rate:.0f} tok/s" if rate >= 10 else f"{rate:.1f} tok/s")
     return [ending, *parts] if ending else parts
 
@@ -94,6 +97,7 @@ class AnswerView(Vertical):
         """That other state."""
         self._inspected: int | None = None
         """A position that is looked at closely."""
+        self._marked: frozenset[int] = frozenset()
         self._head = Static(self._headline(_last(answer.events)), classes="who")
         self._canvas = self._new_canvas() if self.shown else None
 
@@ -166,6 +170,12 @@ class AnswerView(Vertical):
         if self._view != self.shown:
             self.show_view()
 
+    def mark(self, positions: frozenset[int]) -> None:
+        """Let positions of the canvas be marked."""
+        self._marked = positions
+        if self._canvas:
+            self._canvas.marked = positions
+
     def _show_on(self, canvas: Canvas, state: CanvasState) -> None:
         canvas.show(state)
         self._head.update(self._headline(state), layout=False)
@@ -206,7 +216,8 @@ class AnswerView(Vertical):
 
     def _new_canvas(self) -> Canvas:
         """Of all events, or of none where :meth:`fold` is to bring them."""
-        canvas = Canvas(self._palette)
+        canvas = Canvas(self._palette, self.answer.events)
+        canvas.marked = self._marked
         canvas.cursor = self._inspected
         if self._scrubbed is not None:
             self._show_on(canvas, self._scrubbed)
@@ -230,9 +241,9 @@ class AnswerView(Vertical):
         name = Content.styled(clean(self.answer.name) or "answer", "bold $accent")
         match now:
             case CanvasState(done=None, last=Step() as step):
-                parts = figures(now.decided, step.nfe, step.t)
+                parts = figures(now.decided, step.nfe, step.t, given=now.given)
             case CanvasState(done=Done() as done) | (Done() as done):
-                parts = figures(done.tokens, done.nfe, done.seconds, _ENDINGS[done.reason])
+                parts = figures(done.tokens, done.nfe, done.seconds, _ENDINGS[done.reason], done.given)
             case _:
                 parts = ["reading the prompt"] if self.answer.live else []
         dot, room = self._palette.glyphs.dot, (self.size.width or 1000) - INDENT

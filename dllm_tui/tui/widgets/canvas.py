@@ -1,6 +1,6 @@
 """The canvas of one run: every position, masked or decided, as it stands. Drawn line by line (Line API)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -17,38 +17,63 @@ from dllm_tui.tui import palette as look
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.flow import Flow
 from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.shape import Shape
 from dllm_tui.tui.wrap import Line, Part, Span
 
 GUTTER = 2
 """Columns left of the text: the bar and a space."""
 
+RIGHT = 3
+"""The right button of a mouse."""
+
 _CURSOR = Style(bold=True, reverse=True)
+_MARKED = Style(underline=True, reverse=True)
 
 
 class Canvas(Widget):
-    """Shows a :class:`CanvasState`. Feed it with :meth:`fold`, or :meth:`show` another state."""
+    """Shows a :class:`CanvasState`. Feed it with :meth:`fold`, or :meth:`show` another state.
+
+    Args:
+        palette: what it is drawn with, and as which shape.
+        events: of the run; a heat map looks back at them.
+    """
 
     DEFAULT_CSS = """
     Canvas { width: 1fr; height: auto; }
     """
 
-    def __init__(self, palette: Palette, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 – Textual's name
+    def __init__(
+        self,
+        palette: Palette,
+        events: Sequence[AnyEvent] = (),
+        *,
+        id: str | None = None,  # noqa: A002 – Textual's name
+        classes: str | None = None,
+    ) -> None:
         super().__init__(id=id, classes=classes)
         self.state = CanvasState()
-        self.flow = Flow(palette.glyphs, lens=palette.lens)
+        self._events = events
         self._palette = palette
+        self.flow = self._new_flow(80)
         self._strips: dict[int, Strip] = {}
         self._bar_styles: tuple[Style, Style, Style] | None = None
         self._height = 1
         self._cursor: int | None = None
+        self._marked: frozenset[int] = frozenset()
 
     class Picked(Message):
         """A position was clicked."""
 
-        def __init__(self, canvas: "Canvas", position: int) -> None:
+        def __init__(
+            self, canvas: "Canvas", position: int, *, nfe: int | None = None, marking: bool = False
+        ) -> None:
             super().__init__()
             self.canvas = canvas
             self.position = position
+            self.nfe = nfe
+            """The forward that was clicked, where columns are forwards."""
+            self.marking = marking
+            """With Ctrl, or the right button."""
 
     @property
     def cursor(self) -> int | None:
@@ -58,6 +83,10 @@ class Canvas(Widget):
     @cursor.setter
     def cursor(self, position: int | None) -> None:
         if position != self._cursor:
+            if self.flow.look_at(position):
+                self._cursor = position
+                self._redraw()
+                return
             lines = {
                 line for at in (self._cursor, position) if at is not None for line in self.flow.lines_of(at)
             }
@@ -68,22 +97,14 @@ class Canvas(Widget):
 
     def neighbour(self, position: int, lines: int) -> int:
         """The position so many lines below, about where this one is on its line."""
-        here = self.flow.lines_of(position).start
-        x = 0
-        for span in self.flow.lines[here]:
-            if span.position == position:
-                break
-            x += span.width
-        line = min(max(here + lines, 0), len(self.flow.lines) - 1)
-        below = self.flow.lines[line]
-        at = self.flow.position_at(x, line)
-        return position if not below else below[-1].position if at is None else at
+        return self.flow.neighbour(position, lines)
 
     def on_click(self, event: ui.Click) -> None:
         """Say which position it was."""
         at = self.flow.position_at(event.x - GUTTER, event.y)
         if at is not None and at < len(self.state) and self.text_selection is None:
-            self.post_message(self.Picked(self, at))
+            nfe = self.flow.forward_at(event.x - GUTTER)
+            self.post_message(self.Picked(self, at, nfe=nfe, marking=event.ctrl or event.button == RIGHT))
 
     @property
     def palette(self) -> Palette:
@@ -93,7 +114,7 @@ class Canvas(Widget):
     @palette.setter
     def palette(self, palette: Palette) -> None:
         former = self._palette
-        reflow = (palette.glyphs, palette.lens) != (former.glyphs, former.lens)
+        reflow = palette.layout != former.layout
         self._palette = palette
         if reflow:
             self.show(self.state)
@@ -122,10 +143,42 @@ class Canvas(Widget):
     def show(self, state: CanvasState) -> None:
         """Show another state, e.g. the same run at another step."""
         self.state = state
-        self.flow = Flow(self._palette.glyphs, self.flow.width, self._palette.lens)
+        self.flow = self._new_flow(self.flow.width)
+        self.flow.look_at(self._cursor)
+        self._redraw()
+
+    @property
+    def marked(self) -> frozenset[int]:
+        """Positions that somebody has marked."""
+        return self._marked
+
+    @marked.setter
+    def marked(self, positions: frozenset[int]) -> None:
+        if positions != self._marked:
+            self._marked = positions
+            self._strips.clear()
+            self.refresh()
+
+    def _new_flow(self, width: int) -> Flow:
+        palette = self._palette
+        match palette.shape:
+            case Shape.TEXT:
+                return Flow(palette.glyphs, width, palette.lens)
+            case Shape.GRID:
+                from dllm_tui.tui.grid import Grid
+
+                return Grid(palette.glyphs, width, palette.lens)
+            case Shape.HEAT:
+                from dllm_tui.tui.heat import Heat
+
+                return Heat(palette.glyphs, width, palette.lens, self._events)
+
+    def _redraw(self) -> None:
+        """Draw all anew, whatever is known."""
         self._strips.clear()
+        self._height = 1
         self._update()
-        self.refresh()
+        self.refresh(layout=True)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """As wide as there is room."""
@@ -203,6 +256,8 @@ class Canvas(Widget):
         return segments
 
     def _style(self, span: Span) -> Style:
+        if span.look >= 0:
+            return self._palette.looks[span.look]
         shown = self.flow.looks[span.position]
         if span.part:
             tint, kind = divmod(shown, look.LOOKS)
@@ -212,6 +267,8 @@ class Canvas(Widget):
                 kind = look.MASK if kind < look.SETTLED else look.BLANK
             shown = tint * look.LOOKS + kind
         style = self._palette.looks[shown]
+        if span.position in self._marked:
+            style += _MARKED
         return style + _CURSOR if span.position == self._cursor else style
 
     def _bar(self, line: Line) -> Segment:

@@ -214,6 +214,12 @@ class Conversation(VerticalScroll):
                 shown.show_view()
         return view
 
+    def show_canvas(self) -> None:
+        """Let the last answer be seen as a canvas, if it can."""
+        answers = [item for item in self._items if isinstance(item, Answer) and item.can_flip]
+        if answers and answers[-1].view != "canvas":
+            self.toggle_view()
+
     def clear(self) -> None:
         """Forget everything."""
         self._cut_items(0)

@@ -10,6 +10,7 @@ from dllm_tui.theming import RAMP_STEPS
 from dllm_tui.tui import palette as look
 from dllm_tui.tui.lens import Lens
 from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.shape import Shape
 
 _GAP = Segment("   ")
 
@@ -54,6 +55,9 @@ class Legend(Widget):
         looks, quiet = palette.looks, palette.quiet
         name, low, high = palette.lens.scale
         usual = palette.lens is Lens.CONFIDENCE
+        if palette.shape is Shape.HEAT:
+            yield from self._heat()
+            return
         if not name:  # what is unusual is said first
             yield [Segment("plain text", looks[look.PLAIN])]
         elif not usual:
@@ -67,6 +71,22 @@ class Legend(Widget):
             yield [Segment("settled ", quiet), *self._scale("", f" {low}{palette.glyphs.dash}{high}")]
         yield [Segment("edited", looks[look.EDITED + RAMP_STEPS - 1])]
         yield [Segment(" taken back ", looks[look.GONE])]
+
+    def _heat(self) -> Iterator[list[Segment]]:
+        palette, glyphs = self._palette, self._palette.glyphs
+        looks, quiet = palette.looks, palette.quiet
+        plain, by_entropy = palette.lens is Lens.PLAIN, palette.lens is Lens.ENTROPY
+        guess, settled = (look.PLAIN, look.PLAIN) if plain else (look.SETTLED - 1, look.FRESH - 1)
+        yield [Segment(glyphs.committed, looks[settled]), Segment(" committed", quiet)]
+        yield [Segment(glyphs.levels, looks[guess]), Segment(" guess", quiet)]
+        yield [Segment(glyphs.unguessed, looks[look.MASK]), Segment(" masked", quiet)]
+        yield [Segment(glyphs.full, looks[settled]), Segment(" stands", quiet)]
+        yield [Segment(glyphs.changed, looks[look.EDITED + RAMP_STEPS - 1]), Segment(" edited", quiet)]
+        yield [Segment(glyphs.remasked, looks[look.CHANGED]), Segment(" remasked", quiet)]
+        yield [Segment(glyphs.given, looks[settled]), Segment(" given", quiet)]
+        if not plain:
+            name, low, high = (Lens.ENTROPY if by_entropy else Lens.CONFIDENCE).scale
+            yield [Segment(f"{name} ", quiet), *self._scale(f"{low} ", f" {high}")]
 
     def _scale(self, before: str, after: str) -> Iterator[Segment]:
         """The ramp with what stands at its ends; without colours, what its two halves are."""
