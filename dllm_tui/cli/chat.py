@@ -36,6 +36,12 @@ def _models(chosen: Settings) -> "Sequence[Choice]":
     return choices(chosen)
 
 
+def _check_model(name: str) -> None:
+    from dllm_tui.families.catalogue import refuse_nowhere
+
+    refuse_nowhere(name)
+
+
 def own_knobs(model: str) -> Knobs | None:
     """The knobs that a model of the catalogue brings; ``None`` for any other."""
     from dllm_tui.families import catalogue
@@ -63,7 +69,12 @@ def chat(chosen: Settings) -> int:
         defaults=own_knobs(chosen.model),
     )
     app = ChatApp(
-        session, chosen, models=partial(_models, chosen), themes_dir=paths.themes_dir(), save=settings.save
+        session,
+        chosen,
+        models=partial(_models, chosen),
+        check_model=_check_model,
+        themes_dir=paths.themes_dir(),
+        save=settings.save,
     )
     try:
         return run(app, paths.log_file())

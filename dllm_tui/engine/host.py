@@ -11,10 +11,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from dllm_tui.errors import DllmError, EngineError, StoreError
+from dllm_tui.errors import DllmError, EngineError
 from dllm_tui.events import AnyEvent, Canvas, Done, Error, Reason, Step
 from dllm_tui.knobs import LiveKnobs
 from dllm_tui.ports import HostState, Message, Origin, Run, Sink
@@ -258,8 +257,9 @@ class EngineHost:
 
 def _engine_loader(device: str, dtype: str) -> Loader:
     def load(model: str, progress: Progress) -> "Engine":
-        if model.startswith(("/", "./", "../", "~")) and not Path(model).expanduser().exists():
-            raise StoreError(f"There is no {model}.", "Give a directory, a GGUF file or a hub id.")
+        from dllm_tui.families.catalogue import refuse_nowhere
+
+        refuse_nowhere(model)
         if "torch" not in sys.modules:
             progress("loading PyTorch", 0.0)
         from dllm_tui.engine import Engine

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from dllm_tui.engine.hub_cache import is_complete
 from dllm_tui.errors import StoreError
+from dllm_tui.families.catalogue import refuse_nowhere
 
 WANTED = ["*.safetensors", "*.json", "*.jinja", "merges.txt"]
 UNWANTED = ["*/*", "consolidated*"]
@@ -46,11 +47,7 @@ class Repository:
         Raises:
             StoreError: that is no such name.
         """
-        if "/" not in name:
-            raise StoreError(
-                f"There is no model {name!r}, and no file or directory of that name.",
-                "`dllm-chat models` lists what is known; a hub id is organisation/name.",
-            )
+        refuse_nowhere(name)
         repository, _, revision = name.partition("@")
         return cls(repository, revision or None, token, offline)
 

@@ -5,8 +5,10 @@ known family loads by its hub id, directory or file too.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
+from dllm_tui.errors import StoreError
 from dllm_tui.families import LAYOUTS, smol
 from dllm_tui.families.family import Attention, Family
 
@@ -143,6 +145,23 @@ def entries() -> tuple[Entry, ...]:
 def find(name: str) -> Entry | None:
     """The entry of a catalogue name or hub id, in any case."""
     return next((entry for entry in ENTRIES if entry.id.lower() == name.lower()), None)
+
+
+def refuse_nowhere(name: str) -> None:
+    """Refuse what can't be a model: a path that leads nowhere, or a word that no model has for a name.
+
+    Raises:
+        StoreError: it is one.
+    """
+    if find(name) or Path(name).expanduser().exists():
+        return
+    if name.startswith(("/", "./", "../", "~")) or name.endswith(".gguf"):
+        raise StoreError(f"There is no {name}.", "Give a directory, a GGUF file or a hub id.")
+    if "/" not in name:
+        raise StoreError(
+            f"There is no model {name!r}, and no file or directory of that name.",
+            "`dllm-chat models` lists what is known; a hub id is organisation/name.",
+        )
 
 
 def fits(memory: int, bytes_per_weight: float = 2) -> tuple[Entry, ...]:

@@ -49,6 +49,7 @@ class ChatApp(Following, inherit_bindings=False):
         session: the conversation; its host may still be loading.
         settings: how it looks and behaves.
         models: what the model picker offers; called when it opens.
+        check_model: raises a :class:`~dllm_tui.errors.DllmError` for a name that can be no model's.
         save: keeps a setting for the next start (``theme``); ``None`` keeps nothing.
         options: as for :class:`~dllm_tui.tui.following.Following`.
     """
@@ -61,11 +62,13 @@ class ChatApp(Following, inherit_bindings=False):
         settings: Settings,
         *,
         models: Callable[[], Sequence[Choice]] = tuple,
+        check_model: Callable[[str], None] = lambda name: None,
         save: Callable[[str, object], None] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(session, settings, **options)
         self._models = models
+        self._check_model = check_model
         self._save = save
         self._queued = ""
         """A prompt that waits for the model."""
@@ -184,11 +187,12 @@ class ChatApp(Following, inherit_bindings=False):
         """
         focused = self._chat.focused
         scope = "knob" if isinstance(focused, Turnable) else "app"
-        takes_keys = isinstance(focused, Prompt | TimelineRow | Inspector)
+        late = isinstance(focused, Prompt)  # somebody types fast: a key before this one led to the prompt
+        takes_keys = isinstance(focused, TimelineRow | Inspector)
         elsewhere = self.screen is not self._chat or takes_keys
         bound = any(event.key in self.keymap[a.id] for a in ACTIONS.values() if a.scope == scope)
         typing = not self._chat.composer.prompt.disabled
-        if event.is_printable and typing and not bound and not elsewhere:
+        if event.is_printable and typing and (late or not bound) and not elsewhere:
             event.prevent_default()
             self._chat.set_focus(self._chat.composer.prompt)
             self._chat.composer.prompt.insert(event.character or "")
@@ -550,14 +554,19 @@ class ChatApp(Following, inherit_bindings=False):
         from dllm_tui.tui.screens.pick import Pick
 
         def chosen(name: str | None) -> None:
-            if name is not None:
-                self.take_model(name)
+            problem = self.take_model(name) if name is not None else ""
+            if problem:
+                self._chat.composer.above.say(problem)
 
         current = self.session.host.state.requested
         self.push_screen(Pick("model", self._models(), current=current, free=True), chosen)
 
     def take_model(self, name: str) -> str:
-        """Load a model in place of this one; what is wrong with it is told when the host knows."""
+        """Load a model in place of this one; what is wrong with its name, if that can be told at once."""
+        try:
+            self._check_model(name)
+        except DllmError as error:
+            return f"{error.message} {error.hint}"
         self.session.stop()
         self.session.host.load(name)
         self._wake()

@@ -9,6 +9,7 @@ from textual import events
 from textual.widgets import Input, OptionList
 
 from dllm_tui.events import Done, Error, KnobChange
+from dllm_tui.families.catalogue import refuse_nowhere
 from dllm_tui.ports import Run
 from dllm_tui.settings import Settings
 from dllm_tui.tui.actions import ACTIONS
@@ -300,6 +301,18 @@ async def test_a_model_that_fails_is_reported_and_the_prompt_comes_back():
         await pilot.press("f2", "enter")
         await until(pilot, lambda: "ready" in said(app.query_one("#status")))
         assert host.loads == ["smol"]
+
+
+@pytest.mark.parametrize("name", ["nope", "/there/is/none", "x.gguf"])
+async def test_a_model_that_can_be_none_leaves_the_present_one(name):
+    host = FakeHost()
+    app = make_app(host, check_model=refuse_nowhere)
+    async with app.run_test(size=SIZE) as pilot:
+        prompt(app).replace_text(f"/model {name}")
+        await pilot.press("enter")
+        await until(pilot, lambda: "There is no" in hover(app))
+        assert "ready" in said(app.query_one("#status"))
+        assert host.loads == []
 
 
 class RefusingHost(FakeHost):
@@ -849,6 +862,19 @@ async def test_help_lists_keys_as_they_are_in_force():
         assert not isinstance(app.screen, Help)
 
 
+async def test_what_is_typed_fast_away_from_the_prompt_arrives_whole():
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.query("#knob-threshold"))
+        app.query_one("#knob-threshold").focus()
+        await pilot.pause()
+        for character in "Why not so":
+            app.post_message(events.Key("space" if character == " " else character, character))
+        await until(pilot, lambda: prompt(app).has_focus)
+        await pilot.pause()
+        assert prompt(app).text.replace(" ", "") == "Whynotso"
+
+
 async def test_help_names_every_action_for_ones_own_keys():
     app = make_app(settings=Settings(keys={"stop": "ctrl+x"}))
     async with app.run_test(size=(100, 300)) as pilot:
@@ -910,7 +936,8 @@ async def test_control_c_clears_then_stops_then_quits():
     gate.release(1000)
 
 
-async def test_quit_asks_while_an_answer_is_written():
+@pytest.mark.parametrize("agrees", ["enter", "ctrl+q"])
+async def test_quit_asks_while_an_answer_is_written(agrees):
     host, gate = stepwise()
     app = make_app(host)
     async with app.run_test(size=SIZE) as pilot:
@@ -922,7 +949,7 @@ async def test_quit_asks_while_an_answer_is_written():
         assert not app._exit
         await pilot.press("ctrl+q")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
-        await pilot.press("enter")
+        await pilot.press(agrees)
         await until(pilot, lambda: app._exit)
         assert host.runs[0].cancelled
     gate.release(1000)
