@@ -7,31 +7,38 @@ from dllm_tui.adapt.training import Recipe
 from dllm_tui.adapt.validation import Forecast
 
 
-def card(about: Mapping[str, str], recipe: Recipe, figures: Forecast) -> str:
+def card(about: Mapping[str, str], recipe: Recipe, figures: Forecast | None) -> str:
     """What an adapter is, in Markdown.
 
     Args:
         about: its metadata.
         recipe: how it was trained.
-        figures: what it can be expected to do.
+        figures: what an adapter can be expected to do; ``None`` for a whole checkpoint.
     """
-    data, noise = json.loads(about["data"]), recipe.noise
-    accuracy = " | ".join(f"{share:.2f}" for share in figures.accuracy)
-    heads = " | ".join(map(str, range(len(figures.accuracy))))
-    return f"""# A block-diffusion adapter for {about["base"]}
-
-Made by `dllm-chat adapt`; chat with it: `dllm-chat --model` and this directory. The adapter acts on the block
-that is being denoised alone: what is decided is read by the base model as it is, so that `--policy verify`
-gives the base model's own greedy answers.
-
+    data = json.loads(about["data"])
+    facts = f"""\
 - base: {about["base"]} (`{about["base_source"]}`), whose licence holds for this too; SHA-256 \
 `{about["base_sha256"]}`
 - data: {data["chats"]} chats or texts, {data["tokens"]} tokens that are learnt, SHA-256 `{data["sha256"]}`
 - seen: {about["tokens_seen"]} window positions, {about["tokens_learnt"]} masked tokens
-- recipe: rank {recipe.rank}, scale {recipe.scale}, blocks of {", ".join(map(str, noise.sizes))}, \
-learning rate {recipe.learning_rate}, {recipe.distil:.0%} of the target from the base's own distribution, \
-seed {recipe.seed}
+- recipe: `{about["recipe"]}`
+"""
+    if figures is None:
+        return f"""# {about["base"]}, turned into a block-diffusion model
 
+Made by `dllm-chat adapt --whole`, in the form of Fast-dLLM v2, in blocks of {max(recipe.noise.sizes)}.
+Chat with it: `dllm-chat --model` and this directory.
+
+{facts}"""
+    accuracy = " | ".join(f"{share:.2f}" for share in figures.accuracy)
+    heads = " | ".join(map(str, range(len(figures.accuracy))))
+    return f"""# A block-diffusion adapter for {about["base"]}
+
+Made by `dllm-chat adapt`. Chat with it: `dllm-chat --model` and this directory. The adapter acts on the block
+that is being denoised alone: what is decided is read by the base model as it is, so that `--policy verify`
+gives the base model's own greedy answers.
+
+{facts}
 Of held-out chats, blocks of 8 whose first token alone is known:
 
 | masks to the left | {heads} |

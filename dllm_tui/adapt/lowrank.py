@@ -6,7 +6,7 @@ adapter is used. The gradient of A and B never needs that of the whole matrix.
 LoRA: arXiv 2106.09685. Names as in the files of this project: ``layers.{l}.{module}.lora_A`` and ``lora_B``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -99,6 +99,13 @@ class LowRank:
             for stem, rows in factors:
                 down, up = self.parameters[f"{stem}.lora_A"], self.parameters[f"{stem}.lora_B"]
                 merged[rows].addmm_(up.to(weight.dtype), down.to(weight.dtype), alpha=self.scale)
+
+    @torch.no_grad()
+    def take(self, values: Mapping[str, Tensor]) -> None:
+        """Give every parameter a value, and merge."""
+        for name, parameter in self.parameters.items():
+            parameter.copy_(values[name])
+        self.merge()
 
     def __call__(self, layer: int, name: str, x: Tensor) -> Tensor:
         """[rows, in] → [rows, out]."""

@@ -8,15 +8,19 @@ the end).
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import TypeAlias
 
 import torch
+from torch import Tensor
 
 from dllm_tui.adapt import adapter as files
+from dllm_tui.adapt import whole
 from dllm_tui.adapt.card import card
 from dllm_tui.adapt.data import Chat, read
 from dllm_tui.adapt.lowrank import LowRank
@@ -27,6 +31,7 @@ from dllm_tui.adapt.selfmade import Writer
 from dllm_tui.adapt.student import AdapterStudent
 from dllm_tui.adapt.training import Recipe, Report, Trainer, TrainingError, digest, written
 from dllm_tui.adapt.validation import Forecast, forecast
+from dllm_tui.adapt.whole import WholeStudent
 from dllm_tui.engine.autoregressive import Base, find
 from dllm_tui.paths import private, write_private
 
@@ -54,6 +59,8 @@ class Plan:
     """Longest run."""
     start: Path | None = None
     """An adapter to begin with."""
+    whole: bool = False
+    """Train all weights, into an ordinary checkpoint (Qwen2 alone)."""
     slots: int = 48
     """Answers that are written at a time."""
 
@@ -76,7 +83,9 @@ class Told:
     """Seconds, where it is known."""
 
 
-Telling = Callable[[Told], None]
+Telling: TypeAlias = Callable[[Told], None]
+Judge: TypeAlias = Callable[[Mapping[str, Tensor], dict[str, str]], Forecast | None]
+"""Writes what people use of the averaged weights, with their metadata; says what to expect of it."""
 
 
 class Workshop:
@@ -106,25 +115,24 @@ class Workshop:
         self.sha256 = self.base.sha256
         tell(Told("loading the base"))
         self.network = Network(self.base.geometry, dict(self.base.read()), device, dtype)
-        self.adapter = LowRank(
-            self.network, rank=recipe.rank, scale=recipe.scale, targets=recipe.targets, seed=recipe.seed
-        )
-        if plan.start:
-            files.start_from(self.adapter, plan.start)
+        self.device, self.dtype = device, dtype
         private(plan.out)
 
-    def adapt(self) -> Forecast:
-        """Write chats, train, and leave the adapter in the directory.
+    def adapt(self) -> Forecast | None:
+        """Write chats, train, and leave the adapter or the checkpoint in the directory.
+
+        Returns:
+            What an adapter can be expected to do.
 
         Raises:
             DllmError: see the class; or the loss is no number any more.
         """
         chats = self.chats()
-        kept = self.plan.checkpoint.parent
-        judged = self.write(self.plan.out / "held-out.jsonl", chats_wanted=HELD_OUT)
-        held_out = Readings(self.network, judged, kept / "held-out")
-        readings = Readings(self.network, chats, kept / "clean")
-        student = AdapterStudent(self.network, self.adapter, readings, self.recipe, stop_id=self.base.stop_id)
+        if self.plan.whole:
+            student = WholeStudent(self.base, chats, self.recipe, self.device, self.dtype)
+            judge: Judge = partial(self._keep_whole, student)
+        else:
+            student, judge = self._adapter(chats)
         trainer = Trainer(student, chats, self.recipe)
         about = {"base_sha256": self.sha256}
         if self.plan.checkpoint.exists():
@@ -135,7 +143,7 @@ class Workshop:
             for report in trainer.steps() if self._goes_on(trainer, began) else ():
                 self._tell(report, perf_counter() - began, first)
                 if perf_counter() - saved > CHECKPOINT_SECONDS:
-                    self._keep(trainer, about, held_out)
+                    self._keep(trainer, about, judge)
                     saved = perf_counter()
                 if not self._goes_on(trainer, began):
                     break
@@ -143,7 +151,7 @@ class Workshop:
             if trainer.is_whole:
                 trainer.save(self.plan.checkpoint, about)
             raise
-        return self._keep(trainer, about, held_out)
+        return self._keep(trainer, about, judge)
 
     def _goes_on(self, trainer: Trainer, began: float) -> bool:
         plan = self.plan
@@ -163,35 +171,52 @@ class Workshop:
             left = min(plan.seconds - seconds, plan.seconds if left is None else left)
         self.tell(Told("training", done, report, left))
 
-    def _keep(self, trainer: Trainer, about: dict[str, str], held_out: Readings) -> Forecast:
-        """Write the checkpoint, and the adapter with what it can be expected to do."""
+    def _keep(self, trainer: Trainer, about: dict[str, str], judge: Judge) -> Forecast | None:
+        """Write the checkpoint, and what people use."""
         trainer.save(self.plan.checkpoint, about)
-        now = {name: parameter.detach().clone() for name, parameter in self.adapter.parameters.items()}
-        self._set(trainer.averaged)
-        figures = forecast(self.network, self.adapter, held_out, stop_id=self.base.stop_id)
-        chats = trainer.chats
+        chats, state = trainer.chats, trainer.state
+        learnt = {"chats": len(chats), "tokens": sum(c.learnt for c in chats), "sha256": digest(chats)}
         told = {
             **about,
             "base": self.base.name,
             "base_source": self.base.said,
             "recipe": written(self.recipe),
-            "data": json.dumps(
-                {"chats": len(chats), "tokens": sum(c.learnt for c in chats), "sha256": digest(chats)}
-            ),
-            "tokens_seen": str(trainer.state.tokens),
-            "tokens_learnt": str(trainer.state.learnt),
-            "figures": json.dumps(asdict(figures)),
+            "data": json.dumps(learnt),
+            "tokens_seen": str(state.tokens),
+            "tokens_learnt": str(state.learnt),
         }
-        files.write(self.plan.out, self.adapter, trainer.averaged, told)
-        write_private(self.plan.out / "README.md", card(told, self.recipe, figures).encode())
-        self._set(now)
-        return figures
+        return judge(trainer.averaged, told)
 
-    @torch.no_grad()
-    def _set(self, values: dict[str, torch.Tensor]) -> None:
-        for name, parameter in self.adapter.parameters.items():
-            parameter.copy_(values[name])
-        self.adapter.merge()
+    def _adapter(self, chats: list[Chat]) -> tuple[AdapterStudent, Judge]:
+        """The student that an adapter is, and how it is kept."""
+        kept, recipe = self.plan.checkpoint.parent, self.recipe
+        adapter = LowRank(
+            self.network, rank=recipe.rank, scale=recipe.scale, targets=recipe.targets, seed=recipe.seed
+        )
+        if self.plan.start:
+            files.start_from(adapter, self.plan.start)
+        judged = self.write(self.plan.out / "held-out.jsonl", chats_wanted=HELD_OUT)
+        held_out = Readings(self.network, judged, kept / "held-out")
+        readings = Readings(self.network, chats, kept / "clean")
+
+        def judge(averaged: Mapping[str, Tensor], told: dict[str, str]) -> Forecast:
+            now = {name: parameter.detach().clone() for name, parameter in adapter.parameters.items()}
+            adapter.take(averaged)
+            figures = forecast(self.network, adapter, held_out, stop_id=self.base.stop_id)
+            adapter.take(now)
+            about = {**told, "figures": json.dumps(asdict(figures))}
+            files.write(self.plan.out, adapter, averaged, about)
+            write_private(self.plan.out / "README.md", card(told, recipe, figures).encode())
+            return figures
+
+        student = AdapterStudent(self.network, adapter, readings, recipe, stop_id=self.base.stop_id)
+        return student, judge
+
+    def _keep_whole(
+        self, student: WholeStudent, averaged: Mapping[str, Tensor], told: dict[str, str]
+    ) -> None:
+        whole.write(self.plan.out, student, averaged)
+        write_private(self.plan.out / "README.md", card(told, self.recipe, None).encode())
 
     # Data
 

@@ -44,6 +44,12 @@ def adapt(
     start: Annotated[
         Path | None, typer.Option(metavar="FILE", help="An adapter to begin with.", show_default=False)
     ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole", help="Train all weights, into a checkpoint of the Fast-dLLM v2 kind (Qwen2 alone)."
+        ),
+    ] = False,
     measure: Annotated[
         int, typer.Option(min=0, metavar="N", help="Then decode N held-out prompts.", show_default=False)
     ] = 0,
@@ -99,9 +105,7 @@ def adapt(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Window positions a step. [dim]512[/]", rich_help_panel=RECIPE
-        ),
+        typer.Option(min=1, metavar="N", help="Window positions a step. [dim]512[/]", rich_help_panel=RECIPE),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="[dim]0[/]", rich_help_panel=RECIPE)] = None,
 ) -> None:
@@ -134,6 +138,7 @@ def adapt(
         "tokens": tokens,
         "seconds": None if minutes is None else 60 * minutes,
         "start": start,
+        "whole": whole,
     }
     said = {name: value for name, value in recipe.items() if value is not None}
     adapt(settings, base, out, plan=plan, recipe=said, measured=measure)

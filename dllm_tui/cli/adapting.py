@@ -60,6 +60,9 @@ def adapt(
             if chosen.checkpoint.exists():
                 note(f"stopped; the same command goes on from {chosen.checkpoint}")
             raise
+    if figures is None:
+        print(f"{out}: a whole checkpoint\n\nchat with it: dllm-chat --model {out}")
+        return
     print(f"{out}: adapter, {(out / 'adapter.safetensors').stat().st_size / 1e6:.1f} MB")
     print("best guess right, by masks to the left:", " ".join(f"{share:.2f}" for share in figures.accuracy))
     print(f"verify keeps {figures.verified:.2f} tokens a cycle (forecast on held-out chats)")
