@@ -6,7 +6,7 @@ because a token is predicted at the position before it), which see the clean key
 and each other, and say what stands at s … s+B-1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -80,7 +80,7 @@ class Network:
     """
 
     def __init__(
-        self, geometry: Geometry, weights: dict[str, Tensor], device: torch.device, dtype: torch.dtype
+        self, geometry: Geometry, weights: Mapping[str, Tensor], device: torch.device, dtype: torch.dtype
     ) -> None:
         self.geometry, self.device, self.dtype = geometry, device, dtype
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
+from time import perf_counter
 from typing import Any
 
 import typer
@@ -17,8 +18,10 @@ from dllm_tui.cli.console import Told as Telling
 from dllm_tui.cli.console import note, progress
 from dllm_tui.settings import Settings
 
-REPORTED = 20
-"""Steps between two lines on a log."""
+LOG_SECONDS = 10.0
+"""Between two lines in a log."""
+AVERAGED = 20
+"""Steps that loss and speed are averaged over."""
 
 
 def adapt(
@@ -178,7 +181,7 @@ def _stopping() -> Generator[Event]:
 
 
 class _Teller:
-    """Says how far an adaptation is: in the bar, or in a log every few steps.
+    """Says how far an adaptation is: in the bar, or in a log every few seconds.
 
     Args:
         told: shows what is being done.
@@ -187,18 +190,23 @@ class _Teller:
 
     def __init__(self, told: Telling, is_asked: Event) -> None:
         self._told, self._is_asked = told, is_asked
-        self._reports: deque[Any] = deque(maxlen=REPORTED)
+        self._reports: deque[Any] = deque(maxlen=AVERAGED)
+        self._said = 0.0
 
     def __call__(self, told: Any) -> None:
         """Take note of a :class:`dllm_tui.adapt.workshop.Told`."""
         if self._is_asked.is_set():
             raise KeyboardInterrupt
         report = told.report
+        if report is not None:
+            self._reports.append(report)
+        if told.done is not None or report is not None:
+            # A log would get a line for every step.
+            if not sys.stderr.isatty() and perf_counter() - self._said < LOG_SECONDS:
+                return
+            self._said = perf_counter()
         if report is None:
             self._told(told.doing, told.done)
-            return
-        self._reports.append(report)
-        if report.step % REPORTED and not sys.stderr.isatty():
             return
         loss = sum(each.loss for each in self._reports) / len(self._reports)
         seconds = sum(each.seconds for each in self._reports)

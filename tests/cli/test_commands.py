@@ -17,7 +17,7 @@ from dllm_tui.families import smol
 from dllm_tui.knobs import KNOBS
 from dllm_tui.settings import Settings
 
-COMMANDS = {"ask", "bench", "doctor", "export", "locate", "models", "replay", "version"}
+COMMANDS = {"adapt", "ask", "bench", "doctor", "export", "locate", "models", "replay", "version"}
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
