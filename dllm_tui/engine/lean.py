@@ -2,8 +2,8 @@
 
 Against the transformers classes it saves, per forward: two of three projections and one of two halves of
 the feed-forward (fused), every copy of keys and values (a static cache, heads grouped into rows so that
-none is repeated), the mask (in decoding a block sees everything that it is given), and the head of rows
-that nobody asked for. Numerically it is the same network; a test holds the two together.
+none is repeated), the mask (in decoding a block sees everything that it is given), and head and last layer
+of rows that nobody asked for. Numerically it is the same network; a test holds the two together.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,6 +27,9 @@ FUSED = {
     "gate_up": ("mlp.gate_proj.weight", "mlp.up_proj.weight"),
 }
 """Tensors of a layer that are kept as one, by its name here."""
+
+
+EVERY = slice(None)
 
 
 @dataclass(frozen=True)
@@ -226,19 +229,24 @@ class LeanBackbone:
         angles = positions.to(torch.float32)[:, None, None] * self._frequencies
         rotation = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
         attend = self._attention(count, context, mask, causal)
+        wanted = rows.to(self.device) if isinstance(rows, Tensor) else rows
         x = functional.embedding(ids, self._embedding)
         for index, layer in enumerate(self._noised if noised else self._clean):
             q, k, v = self._project(layer, x, rotation)
             if window:
                 k, v = window.put(index, k, v)
+            if wanted is not None and index == self.geometry.layers - 1:
+                # What the last layer makes of other rows is read by nobody.
+                x, q = x[wanted], q[:, wanted]
+                if not len(x):
+                    break
+                attend = self._attention(count, context, mask, causal, wanted)
             x = x + layer.output(attend(q, k, v))
             gate, up = layer.gate_up(self._normed(x, layer.mlp_norm)).chunk(2, dim=-1)
             x = x + layer.down(functional.silu(gate) * up)
 
         if window:
             window.close()
-        if rows is not None:
-            x = x[rows if isinstance(rows, slice) else rows.to(self.device)]
         return self._head(self._normed(x, self._norm)).float()
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -262,13 +270,16 @@ class LeanBackbone:
         return turned[: g.heads], turned[g.heads :], v.transpose(0, 1)
 
     def _attention(
-        self, count: int, context: int, mask: Tensor | None, causal: bool
+        self,
+        count: int,
+        context: int,
+        mask: Tensor | None,
+        causal: bool,
+        rows: Tensor | slice = EVERY,
     ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-        """How ``count`` queries attend: (q, k, v) as of :meth:`_project` → [T, heads * head_dim]."""
+        """How some of ``count`` queries attend: (q of these rows, k, v) → [rows, heads * head_dim]."""
         group = self.geometry.heads // self.geometry.kv_heads
-        if causal and count == 1:
-            causal = False
-        if causal and context == 0:
+        if causal and context == 0 and rows is EVERY and count > 1:
 
             def from_scratch(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
                 k, v = (t.repeat_interleave(group, dim=0) for t in (k, v))
@@ -277,16 +288,19 @@ class LeanBackbone:
 
             return from_scratch
 
-        if causal:
-            seen = torch.ones(count, context + count, dtype=torch.bool, device=self.device)
-            mask = seen.tril(context)
+        places = torch.arange(context, context + count, device=self.device)[rows]
+        if causal and count > 1:
+            mask = torch.arange(context + count, device=self.device) <= places.unsqueeze(-1)
+        elif mask is not None:
+            mask = mask.to(self.device)[rows]
         if mask is not None:
-            mask = mask.to(self.device).repeat(group, 1)
+            mask = mask.repeat(group, 1)
 
         def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             # Query heads that share a key head become rows of one product: nothing is repeated.
-            q = q.reshape(k.shape[0], group * count, -1)
+            q = q.reshape(k.shape[0], group * len(places), -1)
             mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask)[0]
-            return mixed.view(-1, group, count, mixed.shape[-1]).permute(2, 0, 1, 3).reshape(count, -1)
+            mixed = mixed.view(-1, group, len(places), mixed.shape[-1])
+            return mixed.permute(2, 0, 1, 3).reshape(len(places), -1)
 
         return grouped
