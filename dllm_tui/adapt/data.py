@@ -5,6 +5,7 @@ has also ``ids`` and ``answers``, so that nothing is lost by going through text.
 text: all of it is learnt, in pieces.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,14 @@ class Chat:
         """The chat as one line of a chat file."""
         told = [{"role": message.role, "content": message.text} for message in self.messages]
         return json.dumps({"messages": told, "ids": self.ids, "answers": self.answers}, ensure_ascii=False)
+
+
+def digest(chats: Sequence[Chat]) -> str:
+    """A hash of what is learnt."""
+    found = hashlib.sha256()
+    for chat in chats:
+        found.update(json.dumps([chat.ids, chat.answers]).encode())
+    return found.hexdigest()
 
 
 def read(path: Path, words: ChatTokenizer, *, vocabulary: int, stop_id: int, longest: int) -> list[Chat]:

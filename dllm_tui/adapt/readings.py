@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from dllm_tui.adapt.data import Chat
+from dllm_tui.adapt.data import Chat, digest
 from dllm_tui.adapt.files import write_tensors
 from dllm_tui.adapt.network import Network, Reading
 
@@ -42,13 +42,20 @@ class Readings:
         network: the base.
         chats: what is learnt.
         directory: where readings are kept, or ``None`` to make them each time.
+        base: what tells this base from others, so that no other one's readings are taken.
         most: bytes that may be kept there.
     """
 
     def __init__(
-        self, network: Network, chats: Sequence[Chat], directory: Path | None = None, most: int = 8 << 30
+        self,
+        network: Network,
+        chats: Sequence[Chat],
+        directory: Path | None = None,
+        *,
+        base: str = "",
+        most: int = 8 << 30,
     ) -> None:
-        self.network, self.chats, self.directory = network, chats, directory
+        self.network, self.chats, self.directory, self.base = network, chats, directory, base
         self._room = most - (
             sum(f.stat().st_size for f in directory.iterdir()) if directory and directory.is_dir() else 0
         )
@@ -58,12 +65,13 @@ class Readings:
         """The clean stream's reading of one chat."""
         chat = self.chats[index]
         path = self.directory and self.directory / f"{index}.safetensors"
-        tensors = _kept(path, len(chat.ids)) if path else None
+        mark = f"{self.base} {digest([chat])}"
+        tensors = _kept(path, mark) if path else None
         if tensors is None:
             tensors = self._read(chat)
             size = sum(tensor.nbytes for tensor in tensors.values())
             if path and size <= self._room:
-                write_tensors(path, tensors, {})
+                write_tensors(path, tensors, {"mark": mark})
                 self._room -= size
         device, dtype = self.network.device, self.network.dtype
         empty = torch.empty(0, device=device)
@@ -93,12 +101,13 @@ class Readings:
         return {"keys": keys, "values": values, "teacher_tokens": tokens, "teacher_chances": chances}
 
 
-def _kept(path: Path, length: int) -> dict[str, Tensor] | None:
-    """What a file holds; ``None`` where there is none, or it is damaged."""
+def _kept(path: Path, mark: str) -> dict[str, Tensor] | None:
+    """What a file holds; ``None`` where there is none, or it is damaged or another chat's."""
     try:
         with safe_open(path, framework="pt") as file:
-            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+            said: dict[str, str] = file.metadata() or {}
+            names: list[str] = list(file.keys())
+            tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in names}
     except (OSError, SafetensorError):
         return None
-    sound = {"keys", "values", "teacher_tokens", "teacher_chances"} == tensors.keys()
-    return tensors if sound and tensors["keys"].shape[2] == length else None
+    return tensors if said.get("mark") == mark else None

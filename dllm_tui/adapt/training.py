@@ -5,7 +5,6 @@ with its checkpoint a killed training goes on as if nothing had happened, on a C
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from dllm_tui.adapt.data import Chat
+from dllm_tui.adapt.data import Chat, digest
 from dllm_tui.adapt.files import write_tensors
 from dllm_tui.adapt.network import PROJECTIONS
 from dllm_tui.adapt.windows import Noise
@@ -328,11 +327,3 @@ def generator(*numbers: int) -> torch.Generator:
     """Chance that follows from some numbers alone."""
     said = hashlib.blake2b(",".join(map(str, numbers)).encode(), digest_size=7).digest()
     return torch.Generator().manual_seed(int.from_bytes(said))
-
-
-def digest(chats: Sequence[Chat]) -> str:
-    """A hash of what is learnt."""
-    found = hashlib.sha256()
-    for chat in chats:
-        found.update(json.dumps([chat.ids, chat.answers]).encode())
-    return found.hexdigest()

@@ -39,6 +39,14 @@ class Forecast:
     threshold: float
     """At which that is so."""
 
+    def __str__(self) -> str:
+        """In one line, for people."""
+        shares = " ".join(f"{share:.2f}" for share in self.accuracy)
+        return (
+            f"right by masks to the left {shares}; verify keeps {self.verified:.2f} tokens a cycle, the left "
+            f"{self.tokens:.2f} a forward at threshold {self.threshold:.2f}"
+        )
+
 
 @torch.no_grad()
 def forecast(

@@ -22,14 +22,14 @@ from torch import Tensor
 from dllm_tui.adapt import adapter as files
 from dllm_tui.adapt import whole
 from dllm_tui.adapt.card import card
-from dllm_tui.adapt.data import Chat, read
+from dllm_tui.adapt.data import Chat, digest, read
 from dllm_tui.adapt.lowrank import LowRank
 from dllm_tui.adapt.network import Network
 from dllm_tui.adapt.prompts import prompts
 from dllm_tui.adapt.readings import Readings
 from dllm_tui.adapt.selfmade import Writer
 from dllm_tui.adapt.student import AdapterStudent
-from dllm_tui.adapt.training import Recipe, Report, Trainer, TrainingError, digest, written
+from dllm_tui.adapt.training import Recipe, Report, Trainer, TrainingError, written
 from dllm_tui.adapt.validation import Forecast, forecast
 from dllm_tui.adapt.whole import WholeStudent
 from dllm_tui.engine.autoregressive import Base, find
@@ -185,7 +185,10 @@ class Workshop:
             "tokens_seen": str(state.tokens),
             "tokens_learnt": str(state.learnt),
         }
-        return judge(trainer.averaged, told)
+        figures = judge(trainer.averaged, told)
+        if figures:
+            self.tell(Told(f"{state.tokens} tokens seen: {figures}"))
+        return figures
 
     def _adapter(self, chats: list[Chat]) -> tuple[AdapterStudent, Judge]:
         """The student that an adapter is, and how it is kept."""
@@ -196,8 +199,8 @@ class Workshop:
         if self.plan.start:
             files.start_from(adapter, self.plan.start)
         judged = self.write(self.plan.out / "held-out.jsonl", chats_wanted=HELD_OUT)
-        held_out = Readings(self.network, judged, kept / "held-out")
-        readings = Readings(self.network, chats, kept / "clean")
+        held_out = Readings(self.network, judged, kept / "held-out", base=self.sha256)
+        readings = Readings(self.network, chats, kept / "clean", base=self.sha256)
 
         def judge(averaged: Mapping[str, Tensor], told: dict[str, str]) -> Forecast:
             now = {name: parameter.detach().clone() for name, parameter in adapter.parameters.items()}
