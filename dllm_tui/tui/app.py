@@ -151,10 +151,10 @@ class ChatApp(Following, inherit_bindings=False):
             {
                 "theme": lambda: list(self.themes.themes),
                 "colours": lambda: [lens.value for lens in Lens],
+                "shape": lambda: [shape.value for shape in Shape],
                 "model": lambda: [choice.value for choice in self._models()],
             },
         )
-                "shape": lambda: [shape.value for shape in Shape],
 
     def _command(self, text: str) -> None:
         composer = self._chat.composer
