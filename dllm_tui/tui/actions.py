@@ -27,6 +27,8 @@ class Situation:
     prompts: int = 0
     """Prompts in this conversation."""
     answers: int = 0
+    versions: int = 0
+    """Of the last answer."""
     history: bool = True
     """Whether chats are kept."""
 
@@ -61,6 +63,14 @@ def _answered(now: Situation) -> str:
 
 def _finished(now: Situation) -> str:
     return _answered(now) or _idle(now)
+
+
+def _resumable(now: Situation) -> str:
+    return _remakeable(now) or _answered(now)
+
+
+def _versioned(now: Situation) -> str:
+    return _idle(now) or ("" if now.versions > 1 else "the last answer has only one version")
 
 
 def _kept(now: Situation) -> str:
@@ -143,6 +153,23 @@ ACTIONS: dict[str, Action] = {
             slash=("edit",),
             unavailable=_prompted,
         ),
+        Action(
+            "branch",
+            "Go on from the step that is looked at, as a branch",
+            (),
+            "Answer",
+            slash=("branch",),
+            unavailable=_resumable,
+        ),
+        Action(
+            "versions",
+            "Compare or change between versions of the last answer",
+            ("alt+b", "b"),
+            "Answer",
+            footer="versions",
+            slash=("versions",),
+            unavailable=_versioned,
+        ),
         Action("copy", "Copy the last answer", ("y",), "Answer", slash=("copy",), unavailable=_answered),
         Action("knobs", "Turn the knobs", ("tab",), "Knobs", "prompt", footer="knobs", slash=("knobs",)),
         Action("more_knobs", "Show or hide further knobs", (), "Knobs", slash=("more",)),
@@ -177,6 +204,7 @@ ACTIONS: dict[str, Action] = {
         Action("faster", "Play faster", ("full_stop",), "Timeline", "timeline"),
         Action("answer_above", "The answer above", ("up",), "Timeline", "timeline"),
         Action("answer_below", "The answer below", ("down",), "Timeline", "timeline"),
+        Action("branch_here", "Go on from this step, as a branch", ("enter",), "Timeline", "timeline"),
         Action(
             "to_live",
             "Back to the newest step; from there, to the prompt",
@@ -201,6 +229,20 @@ ACTIONS: dict[str, Action] = {
         Action("last_position", "Last position", ("end",), "Inspector", "inspector"),
         Action("step_before", "The same a step before", ("left_square_bracket",), "Inspector", "inspector"),
         Action("step_after", "The same a step after", ("right_square_bracket",), "Inspector", "inspector"),
+        Action(
+            "mark",
+            "Mark the position, or no longer (Ctrl+click, too)",
+            ("space", "m"),
+            "Inspector",
+            "inspector",
+        ),
+        Action("mark_back", "Mark it and the position before", ("shift+left",), "Inspector", "inspector"),
+        Action("mark_on", "Mark it and the next position", ("shift+right",), "Inspector", "inspector"),
+        Action("remask", "Remask what is marked, or this", ("r", "delete"), "Inspector", "inspector"),
+        Action("choose", "Set another of the best tokens (1-9: by number)", ("c",), "Inspector", "inspector"),
+        Action("words", "Set words of your own here", ("w",), "Inspector", "inspector"),
+        Action("undo", "Take the last change back", ("u", "backspace"), "Inspector", "inspector"),
+        Action("resume", "Go on from here, as a branch", ("enter",), "Inspector", "inspector"),
         Action("leave", "Close the inspector", ("escape",), "Inspector", "inspector"),
         Action(
             "view",

@@ -13,6 +13,7 @@ from dllm_tui import theming
 from dllm_tui.errors import DllmError
 from dllm_tui.events import RunStart
 from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, KnobError
+from dllm_tui.ports import Run
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
 from dllm_tui.trace import chats
@@ -22,6 +23,7 @@ from dllm_tui.tui.cells import cut
 from dllm_tui.tui.choice import Choice, described
 from dllm_tui.tui.commands import CommandError, Completion, completions, is_command, parse, unescaped
 from dllm_tui.tui.following import Following
+from dllm_tui.tui.intervening import Intervening
 from dllm_tui.tui.lens import Lens
 from dllm_tui.tui.shape import Shape
 from dllm_tui.tui.sharing import Sharing
@@ -75,12 +77,15 @@ class ChatApp(Following, inherit_bindings=False):
         self._editing = False
         """Whether what is being typed replaces the last prompt."""
         self._interrupted = 0.0
+        self._intervening = Intervening(self, self._chat, self._scrubbing, self._inspecting)
         self._sharing = Sharing(self, self._chat.status, note=self._note, report=self._report)
 
     # -- prompts
 
     def model_is_free(self) -> None:
         """Send what has waited."""
+        self._intervening.ended()
+        self._say_version()
         text = self._queued
         if text:
             self._queue("")
@@ -389,6 +394,7 @@ class ChatApp(Following, inherit_bindings=False):
     @on(TimelineRow.Moved)
     def _scrubbed(self) -> None:
         self._scrubbing.show()
+        self._intervening.follow()
         self._inspecting.tick()
         self._wake()
 
@@ -414,20 +420,83 @@ class ChatApp(Following, inherit_bindings=False):
     @on(Canvas.Picked)
     def _picked(self, event: Canvas.Picked) -> None:
         self._scrubbing.choose_canvas(event.canvas)
+        if event.nfe is not None:
+            self._scrubbing.go_to(event.nfe)
         self._inspecting.start(event.position)
+        if event.marking:
+            self._intervening.take("mark")
 
     @on(Inspector.Asked)
     def _inspect_other(self, event: Inspector.Asked) -> None:
-        if event.nfe is not None:
-            self._scrubbing.go_to(event.nfe)
         if event.steps:
             self._chat.timeline.scrub.step(event.steps)
             self._scrubbed()
         else:
             self._inspecting.move(by=event.by, lines=event.lines)
 
+    @on(Inspector.Changing)
+    def _changing(self, event: Inspector.Changing) -> None:
+        self._intervening.take(event.what, event.number)
+
+    @on(TimelineRow.BranchWanted)
+    def action_branch(self) -> None:
+        """Go on from the step that is looked at."""
+        self._intervening.go_on()
+
+    def show_branch(self, run: Run) -> None:
+        """Show a branch that was begun, in the place of the answer that it goes on from."""
+        self._inspecting.stop()
+        self._scrubbing.leave()
+        self._cut(last_of(self._shown, "assistant"))
+        self._begin(lambda: run)
+        number = len(self.session.versions) + 1
+        self._chat.conversation.note_last(f"version {number} of {number}")
+        self._chat.set_focus(self._chat.composer.prompt)
+
+    def show_session(self) -> None:
+        """Show the session as it stands."""
+        self._show_session()
+
+    def _show_session(self) -> None:
+        super()._show_session()
+        self._say_version()
+
+    def _say_version(self) -> None:
+        """Which of its versions the last answer is, where it has more than one."""
+        versions = [turn.run for turn in self.session.versions]
+        if len(versions) > 1 and self.session.turns and self.session.turns[-1].run in versions:
+            number = versions.index(self.session.turns[-1].run) + 1
+            self._chat.conversation.note_last(f"version {number} of {len(versions)}")
+
+    def action_versions(self) -> None:
+        """Compare the versions of the last answer; one of them may be put in its place."""
+        from dllm_tui.tui.screens.compare import Compare
+        from dllm_tui.tui.versions import version_of
+
+        session, pen = self.session, self._chat.inspector.pen
+        runs = [turn.run for turn in session.versions if turn.run is not None]
+        numbers = {run: number for number, run in enumerate(runs, start=1)}
+        shown = [
+            version_of(run, number, session.events.get(run, ()), numbers, pen.glyphs)
+            for run, number in numbers.items()
+        ]
+        current = session.turns[-1].run
+        if current in numbers:
+            self.push_screen(Compare(shown, current, pen.marks.dot), self._version_chosen)
+
+    def _version_chosen(self, run: int | None) -> None:
+        if run is None:
+            return
+        try:
+            self.session.choose(run)
+        except DllmError as error:
+            self._chat.composer.above.say(f"{error.message} {error.hint}".strip())
+            return
+        self.show_session()
+
     @on(Inspector.Left)
     def _inspection_left(self) -> None:
+        self._intervening.clear()
         self._inspecting.stop()
         self._scrubbing.leave()
         self._chat.set_focus(self._chat.composer.prompt)
@@ -438,10 +507,6 @@ class ChatApp(Following, inherit_bindings=False):
         """Switch the last answer between canvas and text."""
         self._chat.conversation.toggle_view()
 
-    def action_colours(self) -> None:
-        """Let the colours on canvases tell something else."""
-        self.lens = self.lens.next
-        self.theme_changed()
     def action_shape(self) -> None:
         """Draw canvases as something else."""
         self._draw_as(self.shape.next)
@@ -459,6 +524,10 @@ class ChatApp(Following, inherit_bindings=False):
         self.theme_changed()
         self._chat.conversation.show_canvas()
 
+    def action_colours(self) -> None:
+        """Let the colours on canvases tell something else."""
+        self.lens = self.lens.next
+        self.theme_changed()
 
     def take_colours(self, name: str) -> str:
         """Let the colours tell what is named; what is wrong with it, if anything."""
@@ -631,13 +700,13 @@ class ChatApp(Following, inherit_bindings=False):
                 self._tell("Ctrl+C again quits.", TWICE)
 
     async def action_quit(self) -> None:
-        """Quit; asks first where an answer is being written."""
-        doing = "An answer is being written." if self.running else self._sharing.doing
-        if not doing:
-            self._leave()
-            return
+        """Quit; asks first where an answer is being written. Over a question it is meant."""
         from dllm_tui.tui.screens.confirm import Confirm
 
+        doing = "An answer is being written." if self.running else self._sharing.doing
+        if not doing or isinstance(self.screen, Confirm):
+            self._leave()
+            return
         self.push_screen(
             Confirm(f"{doing} Quit all the same?", yes="quit", no="stay"),
             lambda yes: self._leave() if yes else None,

@@ -275,6 +275,7 @@ class Following(BaseApp, inherit_bindings=False):
             ready=self.session.host.state.phase == "ready",
             prompts=self._shown.count("user"),
             answers=self._shown.count("assistant"),
+            versions=len(self.session.versions),
             history=self.session.keeps,
         )
 

@@ -6,7 +6,7 @@ from dllm_tui.tui import palette as look
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.cells import chop, piece_of
 from dllm_tui.tui.flow import Flow, Slot, Word
-from dllm_tui.tui.wrap import Part, Shown, Span
+from dllm_tui.tui.wrap import Line, Part, Shown, Span
 
 LEAST = 6
 """Columns of a cell, the blank behind its text included, that a row has at least."""
@@ -83,13 +83,15 @@ class Grid(Flow):
         text = first.lstrip(" ") or first[-1:]
         text = chop(text + self.glyphs.newline * bool(more), room)[0]
         width = cell_len(text)
-        rest = slot.filler * (room - width) if slot.filler == self.glyphs.mask else " " * (room - width)
-        spans = (
-            Span(position, text, width),
-            Span(position, rest, room - width, Part.REST),
-            Span(position, " ", 1, look=look.BLANK),
-        )
-        return Shown((tuple(span for span in spans if span.width),), self.cell, False, False)
+        blank = Span(position, " ", 1, look=look.BLANK)
+        if slot.filler != self.glyphs.mask:
+            cell: Line = (Span(position, text + " " * (room - width), room), blank)
+        elif width < room:
+            rest = Span(position, slot.filler * (room - width), room - width, Part.REST)
+            cell = (Span(position, text, width), rest, blank)
+        else:
+            cell = (Span(position, text, width), blank)
+        return Shown((cell,), self.cell, False, False)
 
     def _word(self, state: CanvasState, position: int, token_id: int) -> Word:
         """Control tokens are seen here: every position has its token."""

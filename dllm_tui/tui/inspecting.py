@@ -27,6 +27,11 @@ class Inspecting:
         """Whether the inspector is there."""
         return self._chat.inspector_shown
 
+    @property
+    def position(self) -> int:
+        """What is inspected, or was last."""
+        return self._position
+
     def start(self, position: int | None = None) -> None:
         """Open the inspector, at the newest change if no position is given."""
         state = self._chat.timeline.scrub.canvas

@@ -34,6 +34,11 @@ class Scrubbing:
         return self._chat.timeline.scrub.playing
 
     @property
+    def answer(self) -> Answer | None:
+        """The answer that is looked at."""
+        return self._answer
+
+    @property
     def view(self) -> AnswerView | None:
         """The widget of the answer that is looked at."""
         return self._chat.conversation.view_of(self._answer) if self._answer else None

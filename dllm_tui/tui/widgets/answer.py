@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from textual import events
 from textual.app import ComposeResult
@@ -24,13 +24,14 @@ INDENT = 2
 View: TypeAlias = Literal["markdown", "canvas"]
 """How an answer is seen. One that is being generated is always a canvas."""
 
-_ENDINGS = {
+ENDINGS: Final = {
     "stop": "",
     "length": "length limit",
     "context": "context full",
     "cancelled": "stopped",
     "error": "failed",
 }
+"""How a run ended, for people."""
 
 
 @dataclass(eq=False)
@@ -46,6 +47,8 @@ class Answer:
     view: View = "markdown"
     live: bool = False
     """More events are to come."""
+    note: str = ""
+    """Which of the answers to its prompt it is; empty where it is the only one."""
 
     @property
     def can_flip(self) -> bool:
@@ -233,6 +236,10 @@ class AnswerView(Vertical):
 
     def on_resize(self) -> None:
         """The headline says as much as fits."""
+        self.say()
+
+    def say(self) -> None:
+        """Draw the headline anew."""
         canvas = self._canvas.state if self._canvas else None
         self._head.update(self._headline(canvas or _last(self.answer.events)), layout=False)
 
@@ -243,9 +250,10 @@ class AnswerView(Vertical):
             case CanvasState(done=None, last=Step() as step):
                 parts = figures(now.decided, step.nfe, step.t, given=now.given)
             case CanvasState(done=Done() as done) | (Done() as done):
-                parts = figures(done.tokens, done.nfe, done.seconds, _ENDINGS[done.reason], done.given)
+                parts = figures(done.tokens, done.nfe, done.seconds, ENDINGS[done.reason], done.given)
             case _:
                 parts = ["reading the prompt"] if self.answer.live else []
+        parts = [self.answer.note, *parts] if self.answer.note else parts
         dot, room = self._palette.glyphs.dot, (self.size.width or 1000) - INDENT
         shown = accumulate(parts, lambda line, part: line.append(dot + part), initial=name)
         return max(takewhile(lambda line: line.cell_length <= room, shown), default=name, key=len)

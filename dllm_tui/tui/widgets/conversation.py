@@ -214,6 +214,14 @@ class Conversation(VerticalScroll):
                 shown.show_view()
         return view
 
+    def note_last(self, note: str) -> None:
+        """Say in the last answer's headline which of its versions it is."""
+        answers = [item for item in self._items if isinstance(item, Answer)]
+        if answers and answers[-1].note != note:
+            answers[-1].note = note
+            if view := self.view_of(answers[-1]):
+                view.say()
+
     def show_canvas(self) -> None:
         """Let the last answer be seen as a canvas, if it can."""
         answers = [item for item in self._items if isinstance(item, Answer) and item.can_flip]

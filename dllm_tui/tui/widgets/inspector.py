@@ -1,10 +1,11 @@
 """Everything that is known of one position of a canvas, at the step that is looked at."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from rich.cells import set_cell_size
 from rich.segment import Segment
+from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import reactive
@@ -35,6 +36,7 @@ _KINDS = {
     "shift": "moved",
     "renoise": "renoised",
     "fix": "set by hand",
+    "keep": "taken over",
 }
 
 
@@ -47,6 +49,10 @@ class Inspector(Drawn, can_focus=True):
         "position_on": "on",
         "step_before": "step before",
         "step_after": "after",
+        "mark": "mark",
+        "remask": "remask",
+        "words": "words",
+        "resume": "go on",
         "leave": "close",
     }
 
@@ -60,6 +66,13 @@ class Inspector(Drawn, can_focus=True):
             super().__init__()
             self.by, self.lines, self.steps = by, lines, steps
 
+    class Changing(Message):
+        """The canvas is to be changed by hand: what of :meth:`~dllm_tui.tui.intervening.Intervening.take`."""
+
+        def __init__(self, what: str, number: int = 0) -> None:
+            super().__init__()
+            self.what, self.number = what, number
+
     class Left(Message):
         """No more of it."""
 
@@ -68,6 +81,8 @@ class Inspector(Drawn, can_focus=True):
         self.border_title = "inspect"
         self._state = CanvasState()
         self._seen: Sequence[Sighting] = ()
+        self._told = ""
+        self._changes: Mapping[int, str] = {}
         self._lines: list[Strip] = []
 
     def show(self, state: CanvasState, position: int | None, seen: Sequence[Sighting], where: str) -> None:
@@ -84,6 +99,22 @@ class Inspector(Drawn, can_focus=True):
         self.border_subtitle = where
         self.position = position
         self.refresh()
+
+    def drafted(self, told: str, changes: Mapping[int, str]) -> None:
+        """Say what a person has changed on the canvas.
+
+        Args:
+            told: how much it is, in a few words; empty for nothing.
+            changes: by position, what became of it.
+        """
+        self._told, self._changes = told, changes
+        self.refresh()
+
+    @property
+    def choices(self) -> Sequence[tuple[int, float]]:
+        """What the model held possible at the position, best first, as far as it was recorded."""
+        looked = self._looked
+        return looked.guess.top if looked and looked.guess else ()
 
     def render_lines(self, crop):  # noqa: ANN001, ANN201 # pyright: ignore
         """Lay the lines out once a frame, then as Textual does."""
@@ -102,7 +133,14 @@ class Inspector(Drawn, can_focus=True):
             yield self._line("the canvas has no positions yet")
             return
         gap = [Strip([])] if self.size.height >= AIRY else []
-        lines = [*self._token(position), *gap, *self._decided(position), *gap, *self._opinion()]
+        lines = [
+            *self._draft(position),
+            *self._token(position),
+            *gap,
+            *self._decided(position),
+            *gap,
+            *self._opinion(),
+        ]
         yield from lines
         room = self.size.height - len(lines) - len(gap) - 1
         if self._seen and room > 0:
@@ -111,6 +149,13 @@ class Inspector(Drawn, can_focus=True):
             yield from gap
             yield self._line(f"through the steps{last}")
             yield from (self._history(seen) for seen in shown)
+
+    def _draft(self, position: int) -> Iterator[Strip]:
+        """What a person has changed, here and elsewhere."""
+        if self._told:
+            yield Strip([Segment(self._told, self.pen.turned)])
+        if position in self._changes:
+            yield Strip([Segment(f"{self.pen.marks.turned} {self._changes[position]}", self.pen.turned)])
 
     def _token(self, position: int) -> Iterator[Strip]:
         state, pen = self._state, self.pen
@@ -160,7 +205,8 @@ class Inspector(Drawn, can_focus=True):
             styles = (self.pen.muted, self.pen.text)
             parts = [part for name, value in told for part in zip((name, value), styles, strict=True)]
             yield Strip([Segment(text, style) for text, style in parts])
-        yield from (Strip(self._choice(*choice)) for choice in guess.top)
+        for number, choice in enumerate(guess.top, start=1):
+            yield Strip([Segment(f"{number} ", self.pen.muted), *self._choice(*choice)])
         if not guess.top:
             yield self._line("alternatives weren't recorded")
 
@@ -243,6 +289,44 @@ class Inspector(Drawn, can_focus=True):
     def action_step_after(self) -> None:
         """A step on."""
         self.post_message(self.Asked(steps=1))
+
+    def action_mark(self) -> None:
+        """Mark the position."""
+        self.post_message(self.Changing("mark"))
+
+    def action_mark_back(self) -> None:
+        """Mark backwards."""
+        self.post_message(self.Changing("extend", -1))
+
+    def action_mark_on(self) -> None:
+        """Mark on."""
+        self.post_message(self.Changing("extend", 1))
+
+    def action_remask(self) -> None:
+        """Remask what is marked."""
+        self.post_message(self.Changing("remask"))
+
+    def action_choose(self) -> None:
+        """Choose another of the best tokens."""
+        self.post_message(self.Changing("choose"))
+
+    def action_words(self) -> None:
+        """Set words."""
+        self.post_message(self.Changing("words"))
+
+    def action_undo(self) -> None:
+        """Take the last change back."""
+        self.post_message(self.Changing("undo"))
+
+    def action_resume(self) -> None:
+        """Go on from here."""
+        self.post_message(self.Changing("go_on"))
+
+    def on_key(self, event: events.Key) -> None:
+        """A digit takes one of the alternatives as they are numbered."""
+        if event.character and event.character in "123456789":
+            event.stop()
+            self.post_message(self.Changing("choose", int(event.character)))
 
     def action_leave(self) -> None:
         """Close it."""

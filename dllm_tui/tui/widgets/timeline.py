@@ -114,6 +114,7 @@ class TimelineRow(Drawn, can_focus=True):
         "slower": "slower",
         "faster": "faster",
         "to_live": "newest",
+        "branch_here": "branch",
     }
 
     class Moved(Message):
@@ -126,6 +127,9 @@ class TimelineRow(Drawn, can_focus=True):
             super().__init__()
             self.by = by
             """1 for the next one down, -1 for the one above."""
+
+    class BranchWanted(Message):
+        """Go on from the step that is looked at."""
 
     class Left(Message):
         """Back to the prompt."""
@@ -307,6 +311,10 @@ class TimelineRow(Drawn, can_focus=True):
     def action_answer_below(self) -> None:
         """Look at the answer below."""
         self.post_message(self.AnswerWanted(1))
+
+    def action_branch_here(self) -> None:
+        """Go on from the step that is looked at."""
+        self.post_message(self.BranchWanted())
 
     def action_to_live(self) -> None:
         """Back to the newest step; from there, to the prompt."""
