@@ -380,6 +380,8 @@ def _family(name: str) -> Family:
         from dllm_tui.engine.gguf import GGUF
 
         return layout_for_gguf(GGUF(path).architecture, path.name).family
+    if smol.is_adapter(path):
+        return smol.family_of(path)
     from dllm_tui.families.layout import Config
 
     if path.exists():

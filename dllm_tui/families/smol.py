@@ -124,6 +124,12 @@ def is_adapter(path: Path) -> bool:
     return (path / ADAPTER.name).is_file() and not (path / "config.json").exists()
 
 
+def family_of(path: Path) -> Family:
+    """The family of an adapter: ``smol``'s under a name of its own."""
+    title = f"{path.resolve().name}, block diffusion"
+    return replace(FAMILY, name="adapted", title=title, licence="that of its base")
+
+
 def load_adapter(
     path: Path, device: "torch.device", dtype: "torch.dtype", progress: Progress | None = None
 ) -> "Model":
@@ -145,22 +151,15 @@ def load_adapter(
     if not said:
         raise CheckpointError(f"{path}: the adapter doesn't say what its base is.")
     base = find(said, progress)
-    name = path.resolve().name
-    family = replace(
-        FAMILY,
-        name="adapted",
-        title=f"{name}, block diffusion",
-        licence=f"that of its base, {base.name}",
-    )
     return adapted(
         base,
         base.sha256,
         path / ADAPTER.name,
-        family=family,
+        family=family_of(path),
         device=device,
         dtype=dtype,
         progress=progress,
-        name=name,
+        name=path.resolve().name,
     )
 
 

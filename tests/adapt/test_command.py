@@ -67,6 +67,13 @@ def test_what_makes_no_sense_is_told(base: Path, tmp_path: Path, said: list[str]
     assert (given, problem in " ".join(told.replace("│", " ").split())) == (code, True), told
 
 
+def test_an_adapter_is_shown_as_what_it_is(tmp_path: Path):
+    (tmp_path / "adapter.safetensors").touch()
+    result = CliRunner().invoke(app, ["models", "show", str(tmp_path)], prog_name="dllm-chat")
+    assert result.exit_code == 0
+    assert f"{tmp_path.name}, block diffusion" in result.stdout
+
+
 def test_a_base_that_is_none(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     code, _, told = run(tmp_path / "empty", "-o", tmp_path / "made")
