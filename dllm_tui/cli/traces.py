@@ -234,6 +234,9 @@ class _ToPeople:
 class _InJson:
     """On stdout, an object a line: how much is done, and in the end what was made or what is wrong."""
 
+    def __init__(self) -> None:
+        self._out = sys.stdout  # while it is filmed, the app has taken that for itself
+
     @contextmanager
     def what_is_wrong(self) -> Generator[None]:
         try:
@@ -258,7 +261,7 @@ class _InJson:
         self._say(path=str(out), bytes=out.stat().st_size, seconds=seconds)
 
     def _say(self, **what: object) -> None:
-        print(json.dumps(what), flush=True)
+        print(json.dumps(what), file=self._out, flush=True)
 
 
 def _say_idling(course: Course, timeline: Timeline, *, shortened: bool) -> None:
