@@ -13,6 +13,7 @@ from typing import Any
 from rich.segment import Segments
 from rich.text import Text
 from textual.app import App
+from textual.drivers import _writer_thread
 
 from dllm_tui import theming
 from dllm_tui.settings import Settings
@@ -26,6 +27,9 @@ from dllm_tui.tui.themes import textual_theme
 
 REMOTE_FPS = 15
 """Frames a second over SSH, unless a person asked for other than the default."""
+WAITING = 3
+"""Frames that may wait for a slow terminal. Textual lets thirty wait, over a slow line for minutes: what a
+person does would be heard and seen behind all of them."""
 WATCH_SECONDS = 2.0
 """Between two looks at the user's theme files."""
 ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -195,6 +199,7 @@ def run(app: BaseApp, log: Path) -> int:
 
 async def _until_the_end(app: BaseApp) -> None:
     """Run an app; a signal that asks for an end has it leave as people do, with the terminal as it was."""
+    _writer_thread.MAX_QUEUED_WRITES = WAITING  # pyright: ignore[reportConstantRedefinition] - it is no option
     loop = asyncio.get_running_loop()
 
     def leave(number: int) -> None:

@@ -202,7 +202,7 @@ class AnswerView(Vertical):
 
     async def _show_view(self) -> None:
         view = self._view
-        if view == self.shown:
+        if view == self.shown or not self.is_attached:  # the app may be leaving
             return
         if view != "canvas":
             self._head.update(self._headline(_last(self.answer.events)), layout=False)
