@@ -27,12 +27,14 @@ class Target:
     """int64 [R, K]: the base's best tokens for that place."""
     teacher_chances: Tensor
     """float32 [R, K], each row's sum 1."""
+    distil: Tensor
+    """float32 [R]: share of the target that the base's distribution is, 0 … 1."""
 
 
 class _Loss(Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, head: Tensor, target: Target, *more: Any) -> Tensor:
-        distil, stats = more
+        (stats,) = more
         total = torch.zeros((), device=hidden.device)
         grad = torch.empty_like(hidden)
         for first in range(0, len(hidden), CHUNK):
@@ -40,6 +42,7 @@ class _Loss(Function):
             logits = (hidden[rows] @ head.T).float()
             token, weight = target.token[rows, None], target.weight[rows, None]
             stats.append(logits.argmax(-1) == token[:, 0])
+            distil = target.distil[rows, None]
             chosen, chances = target.teacher_tokens[rows], distil * target.teacher_chances[rows]
             lse = logits.logsumexp(-1, keepdim=True)
             said = (1 - distil) * logits.gather(1, token) + (chances * logits.gather(1, chosen)).sum(
@@ -48,7 +51,7 @@ class _Loss(Function):
             total += (weight * (lse - said)).sum()
             error = logits.sub_(lse).exp_()
             error.scatter_add_(1, chosen, -chances)
-            error.scatter_add_(1, token, torch.full_like(weight, distil - 1))
+            error.scatter_add_(1, token, distil - 1)
             grad[rows] = error.mul_(weight).to(head.dtype) @ head
         ctx.save_for_backward(grad)
         return total
@@ -56,21 +59,20 @@ class _Loss(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (grad,) = ctx.saved_tensors
-        return grad * grads[0].to(grad.dtype), None, None, None, None
+        return grad * grads[0].to(grad.dtype), None, None, None
 
 
-def loss(hidden: Tensor, head: Tensor, target: Target, distil: float) -> tuple[Tensor, Tensor]:
+def loss(hidden: Tensor, head: Tensor, target: Target) -> tuple[Tensor, Tensor]:
     """Weighted cross-entropy of R rows.
 
     Args:
         hidden: [R, hidden].
         head: [vocab, hidden], frozen.
         target: what they should say.
-        distil: share of the target that is the clean stream's distribution, 0 … 1.
 
     Returns:
         The loss, float32 scalar, and bool [R], whether each row's best token is the target's.
     """
     stats: list[Tensor] = []
-    value: Any = _Loss.apply(hidden, head, target, distil, stats)
+    value: Any = _Loss.apply(hidden, head, target, stats)
     return value, torch.cat(stats) if stats else torch.zeros(0, dtype=torch.bool)

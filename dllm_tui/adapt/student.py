@@ -31,12 +31,13 @@ class Batch:
     """int64 [R]: masks to the left of the token in its block."""
 
 
-def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int) -> Batch:
+def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int, distil: float = 0.0) -> Batch:
     """Lay out windows of several chats, their weights brought to a sum of 1.
 
     Args:
         lessons: chats and their windows.
         stop_id: stands behind a chat's end.
+        distil: see :class:`~dllm_tui.adapt.training.Recipe`.
     """
     ids, masked, groups, rows, tokens, weights, left, taught, chances = ([] for _ in range(9))
     count = 0
@@ -63,8 +64,15 @@ def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int) -> 
             count += each.masked.numel()
     device = ids[0].device
     weight = torch.cat(weights)
+    masks = torch.cat(left)
+    # Where all to the left is known, the base has read what the student has: its answer is the whole truth.
+    shares = distil + (1 - distil) * (masks == 0).float() if distil else torch.zeros(len(masks))
     target = Target(
-        torch.cat(tokens), (weight / weight.sum()).to(device), torch.cat(taught), torch.cat(chances)
+        torch.cat(tokens),
+        (weight / weight.sum()).to(device),
+        torch.cat(taught),
+        torch.cat(chances),
+        shares.to(device),
     )
     return Batch(
         torch.cat(ids),
@@ -72,7 +80,7 @@ def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int) -> 
         groups,
         torch.cat(rows).to(device),
         target,
-        torch.cat(left),
+        masks,
     )
 
 
@@ -110,8 +118,8 @@ class AdapterStudent:
         """The loss of the noised stream."""
         network = self.network
         self.adapter.merge()
-        made = batch(drawn, self.stop_id)
+        made = batch(drawn, self.stop_id, self.recipe.distil)
         # Memory is what a GPU lacks first; a CPU lacks time.
         hidden = forward(network, self.adapter, made, recompute=network.device.type == "cuda")
-        value, right = loss(hidden[made.rows], network.head, made.target, self.recipe.distil)
+        value, right = loss(hidden[made.rows], network.head, made.target)
         return value, right, made.left

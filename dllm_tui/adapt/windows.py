@@ -30,7 +30,7 @@ class Noise:
     """Share of passes with leading noise; the others are scattered."""
     copies: int = 2
     """Passes over each answer every time that its chat is read."""
-    decay: float = 0.9
+    decay: float = 0.7
     """Weight of a masked token for each masked one to the left of it: those are what decoding reads first."""
     by_ratio: bool = False
     """Weigh scattered blocks by 1/t: a bound of the likelihood (MDLM, arXiv 2406.07524)."""

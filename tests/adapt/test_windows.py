@@ -31,7 +31,7 @@ def test_blocks_cover_the_answer_from_some_place_on(seed: int):
             left = 0
             for cell in range(each.size):
                 learnt = bool(masked[cell]) and first + cell < end
-                assert float(weight[cell]) == pytest.approx(0.9**left if learnt else 0.0)
+                assert float(weight[cell]) == pytest.approx(0.7**left if learnt else 0.0)
                 left += int(masked[cell])
 
 
