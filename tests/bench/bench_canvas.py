@@ -21,6 +21,7 @@ from dllm_tui import theming
 from dllm_tui.events import BlockStart, Change, Commit, Guess, Pieces, Step
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.screens.thrifty import ThriftyScreen
 from dllm_tui.tui.themes import textual_theme
 from dllm_tui.tui.widgets.canvas import Canvas
 from tests.tui.scripted import STORY
@@ -52,6 +53,9 @@ class Bench(App[None]):
         self.register_theme(textual_theme(theme))
         self.theme = theme.name
         self.canvas = Canvas(Palette.of(theme))
+
+    def get_default_screen(self) -> ThriftyScreen[None]:
+        return ThriftyScreen()
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():

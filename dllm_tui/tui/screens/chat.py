@@ -7,7 +7,6 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -16,6 +15,7 @@ from dllm_tui.tui.cells import cut
 from dllm_tui.tui.commands import Completion
 from dllm_tui.tui.palette import Palette
 from dllm_tui.tui.pen import Drawn, Pen
+from dllm_tui.tui.screens.thrifty import ThriftyScreen
 from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.footer import FooterLine
 from dllm_tui.tui.widgets.inspector import Inspector
@@ -65,7 +65,7 @@ class Talk(Vertical):
         self.watch_about()
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(ThriftyScreen[None]):
     """Lays the parts out. Hiding is done by classes and the style sheet; no part knows the size."""
 
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 – Textual declares it so
