@@ -4,12 +4,27 @@ It agrees with :class:`dllm_tui.events.Canvas` on tokens, and adds what people s
 when and how a cell was decided, what the last step changed, blocks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 
 import msgspec
 
 from dllm_tui.events import GIVEN, AnyEvent, BlockStart, Commit, Done, Guess, Kind, Pieces, Step
+
+
+def noise(before: Set[int], step: Step) -> set[int]:
+    """Positions that hold a token nobody stands for, after a step: noise, and draws that may change yet.
+
+    There are such in families without a mask: all that a denoising forward still guesses, and a canvas
+    that was just laid. Elsewhere these positions hold masks.
+
+    Args:
+        before: what it was before the step.
+        step: that follows.
+    """
+    kept = {guess.position for guess in step.guesses} if step.phase == "denoise" else before
+    laid = (change.position for change in step.changes if change.kind == "renoise")
+    return {position for position in (*kept, *laid) if position < step.length}
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +80,9 @@ class CanvasState:
         self.active = range(0)
         """The block that is being denoised."""
         self.decided = 0
-        """Number of cells that hold a token."""
+        """Number of cells that hold a token, be it noise."""
+        self.noise: set[int] = set()
+        """As of :func:`noise`."""
         self.pieces: dict[int, bytes] = {}
         self.special: set[int] = set()
         self.last: Step | None = None
@@ -103,6 +120,11 @@ class CanvasState:
         if self._guess_at is None:
             self._guess_at = {guess.position: guess for guess in self._guesses}
         return self._guess_at
+
+    @property
+    def found(self) -> int:
+        """Number of cells that hold a token that isn't noise."""
+        return self.decided - sum(self.tokens[position] is not None for position in self.noise)
 
     def cell(self, position: int) -> Cell:
         """Everything about one position.
@@ -212,6 +234,7 @@ class CanvasState:
             self.steps[position] = step.step
             fresh.add(position)
             self._dirty.add(position)
+        self.noise = noise(self.noise, step)
         self.last = step
 
     def _resize(self, length: int) -> None:

@@ -20,6 +20,7 @@ from dllm_tui.events import (
     Step,
 )
 from dllm_tui.knobs import Knobs
+from dllm_tui.tui.canvas_state import noise
 
 HISTORY = 512
 """Forwards that the sparklines remember."""
@@ -72,7 +73,8 @@ class Meter:
     def __init__(self) -> None:
         self.reading = Reading()
         self._canvas = Canvas()
-        self._filled = self._given = 0
+        self._filled = self._given = self._found = 0
+        self._noise: set[int] = set()
         self._forwards = 0
         self._busy = 0.0
         self._per_forward: list[int] = []
@@ -112,14 +114,16 @@ class Meter:
         return bool(news)
 
     def _step(self, step: Step) -> dict[str, Any]:
-        gained = self._apply(step)
-        self._filled += gained
+        self._filled += self._apply(step)
+        self._noise = noise(self._noise, step)
+        found = self._filled - _tokens(self._canvas.cells[at] for at in self._noise)
+        gained, self._found = found - self._found, found
         given = sum(change.kind in GIVEN for change in step.changes)
         self._given += given
         news: dict[str, Any] = {
-            "tokens": self._filled,
+            "tokens": found,
             "given": self._given,
-            "masks": step.length - self._filled,
+            "masks": step.length - found,
             "nfe": step.nfe,
             "seconds": step.t,
             "phase": step.phase,

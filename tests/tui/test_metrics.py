@@ -2,8 +2,9 @@
 
 import pytest
 
-from dllm_tui.events import BlockStart, Change, Commit, Done, KnobChange, RunStart, Step
+from dllm_tui.events import BlockStart, Change, Commit, Done, Guess, KnobChange, RunStart, Step
 from dllm_tui.knobs import Knobs, LiveKnobs
+from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.metrics import Effects, Meter
 from tests.fakes import FakeHost
 
@@ -67,6 +68,27 @@ def test_a_reading_by_hand():
     assert reading.seconds_per_forward == pytest.approx(0.2)
     assert reading.tokens_per_second == pytest.approx(2.0)
     assert reading.threshold == 0.8
+
+
+def test_noise_is_nothing_found():
+    """Without a mask every cell holds a token from the start; what counts are those that stay."""
+    laid = tuple(Change(position=p, token_id=p, confidence=0.0, kind="renoise") for p in range(5))
+    guesses = tuple(Guess(position=p, token_id=9, confidence=0.5) for p in range(3))
+    meter, state = Meter(), CanvasState()
+    steps = [
+        Step(phase="prefill", nfe=1, t=0.1, length=3, changes=laid[:3]),
+        Step(phase="denoise", block=0, step=1, nfe=2, t=0.2, length=3, changes=laid[1:3], guesses=guesses),
+        Step(phase="denoise", block=0, step=2, nfe=3, t=0.3, length=3, changes=fill(0, 2)),
+        Step(phase="commit", nfe=4, t=0.4, length=5, changes=laid[3:]),
+    ]
+    found: list[tuple[int, int]] = []
+    for step in steps:
+        meter.fold([step])
+        state.fold([step])
+        assert state.found == meter.reading.tokens
+        found.append((meter.reading.tokens, meter.reading.masks))
+    assert found == [(0, 3), (0, 3), (3, 0), (3, 2)]
+    assert meter.reading.per_forward == (0, 3, 0)
 
 
 def test_a_turned_knob_shows():

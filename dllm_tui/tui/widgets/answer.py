@@ -248,7 +248,7 @@ class AnswerView(Vertical):
         name = Content.styled(clean(self.answer.name) or "answer", "bold $accent")
         match now:
             case CanvasState(done=None, last=Step() as step):
-                parts = figures(now.decided, step.nfe, step.t, given=now.given)
+                parts = figures(now.found, step.nfe, step.t, given=now.given)
             case CanvasState(done=Done() as done) | (Done() as done):
                 parts = figures(done.tokens, done.nfe, done.seconds, ENDINGS[done.reason], done.given)
             case _:
