@@ -227,7 +227,7 @@ class Step(Event, frozen=True, kw_only=True, tag="step"):
     step: Count = 0
     """Denoising steps of this block so far, this one included; 0 outside denoising."""
     nfe: Count
-    """Forwards of this run so far, all kinds, this one included."""
+    """Forwards of this run so far, all kinds, this one included; a guided one, with two rows, counts once."""
     t: Seconds = 0.0
     """Seconds since the run began, monotonic, at the end of this step."""
     seconds: Seconds = 0.0

@@ -262,7 +262,10 @@ KNOBS: dict[str, Knob] = {
         Knob(
             name="cfg_scale",
             label="cfg",
-            help="Classifier-free guidance: push away from what the model says without the prompt; 0 is off.",
+            help=(
+                "Classifier-free guidance: push away from what the model says without the prompt; 0 is off. "
+                "A guided forward counts once and takes twice as long."
+            ),
             type=float,
             default=0.0,
             low=0.0,
