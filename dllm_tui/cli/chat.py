@@ -1,14 +1,12 @@
 """``dllm-chat`` without a command: the app."""
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dllm_tui import paths, settings, theming
-from dllm_tui.cli.console import note
+from dllm_tui.cli.console import need_terminal, note
 from dllm_tui.cli.host import new_host
-from dllm_tui.errors import DllmError
 from dllm_tui.knobs import Knobs
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
@@ -56,8 +54,7 @@ def chat(chosen: Settings) -> int:
     Raises:
         DllmError: this is no terminal.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise DllmError("The app needs a terminal.", "In scripts and pipes, use `dllm-chat ask`.")
+    need_terminal("The app", "In scripts and pipes, use `dllm-chat ask`.")
     from dllm_tui.tui.app import ChatApp
     from dllm_tui.tui.base import run
 

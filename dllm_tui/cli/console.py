@@ -42,6 +42,18 @@ def fail(error: DllmError) -> None:
         print(f"  {printable(error.hint)}", file=sys.stderr)
 
 
+def need_terminal(what: str, hint: str) -> None:
+    """See that something can be drawn.
+
+    Raises:
+        DllmError: this is no terminal, or one that can't place its cursor; the hint says what to do instead.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise DllmError(f"{what} needs a terminal.", hint)
+    if (term := os.environ.get("TERM")) in {"dumb", "unknown"}:
+        raise DllmError(f"{what} needs a terminal that can be drawn on; TERM is {term}.", hint)
+
+
 def drop_stdout() -> None:
     """Nobody reads stdout any more: let what is still written to it go nowhere, in silence."""
     nowhere = os.open(os.devnull, os.O_WRONLY)

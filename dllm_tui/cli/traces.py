@@ -13,7 +13,7 @@ import typer
 
 from dllm_tui import paths
 from dllm_tui.cli.chat import check_theme
-from dllm_tui.cli.console import Told, note, progress
+from dllm_tui.cli.console import Told, need_terminal, note, progress
 from dllm_tui.errors import DllmError
 from dllm_tui.settings import Settings
 from dllm_tui.trace.player import Course, without_idling
@@ -94,8 +94,7 @@ def replay(trace: Path, chosen: Settings, shown: Showing, *, loop: bool) -> None
         DllmError: this is no terminal, or the trace can't be read.
         typer.Exit: the app failed.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise DllmError("A replay needs a terminal.", "To make a film of it, use `dllm-chat export`.")
+    need_terminal("A replay", "To make a film of it, use `dllm-chat export`.")
     check_theme(chosen.theme)
     from dllm_tui.trace.archive import Archive
     from dllm_tui.tui.base import run

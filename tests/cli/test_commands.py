@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from dllm_tui import settings, store
 from dllm_tui.cli.commands import app
+from dllm_tui.cli.console import need_terminal
+from dllm_tui.errors import DllmError
 from dllm_tui.families import smol
 from dllm_tui.knobs import KNOBS
 from dllm_tui.settings import Settings
@@ -135,6 +137,16 @@ def test_the_app_needs_a_terminal():
     assert (code, out) == (1, "")
     assert "The app needs a terminal." in err
     assert "dllm-chat ask" in err
+
+
+def test_the_app_needs_a_terminal_that_can_be_drawn_on(monkeypatch: pytest.MonkeyPatch):
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    need_terminal("The app", "Use another.")
+    monkeypatch.setenv("TERM", "dumb")
+    with pytest.raises(DllmError, match="TERM is dumb"):
+        need_terminal("The app", "Use another.")
 
 
 def test_broken_settings_stop_the_app_with_a_message(places: Path):
