@@ -88,7 +88,7 @@ POLICIES: dict[str, str] = {
     "factor": "like confidence, but the more tokens at once, the surer each must be (Fast-dLLM)",
     "runs": "the best of every run of masks, and all above the threshold (dInfer)",
     "credit": "like confidence; a token that stays the best prediction gains weight (dInfer)",
-    "adaptive": "like confidence, with fewer steps for blocks that the model is sure of",
+    "adaptive": "many sure tokens at once, doubtful ones one by one, and fewer steps where it is sure",
     "origin": "each position by chance, as often as the steps ask for (Dream's first sampler)",
     "ancestral": "like origin; a step that commits nothing costs no forward (MDLM, BD3-LM)",
     "analytic": "each position with the chance that the model's ratios give it (SEDD)",

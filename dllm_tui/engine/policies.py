@@ -23,6 +23,7 @@ from dllm_tui.engine.selection import (
     leftmost,
     penalise_distance,
     perturb,
+    shared_doubt,
     stream,
     with_credit,
 )
@@ -192,10 +193,13 @@ def runs(view: View) -> Tensor:
 
 
 def adaptive(view: View) -> Tensor:
-    """Like confidence, but of the steps that are left only as many as the model's doubt deserves."""
+    """All above the threshold, and of the rest what takes an even share of the doubt.
+
+    Of the steps that are left only as many are taken as the doubt deserves.
+    """
     sure = float(view.confidence[view.open].mean())
-    steps_left = schedules.adaptive(max(1, view.knobs.steps - view.step + 1), sure)
-    return view.passing | view.due(view.confidence, schedules.pace(view.masks, steps_left))
+    steps = schedules.adaptive(max(1, view.knobs.steps - view.step + 1), sure)
+    return view.passing | shared_doubt(view.confidence, view.open, steps)
 
 
 def origin(view: View) -> Tensor:

@@ -127,6 +127,26 @@ def entropy_bounded(
     return masked & torch.empty_like(masked).scatter_(0, order, within)
 
 
+def shared_doubt(confidence: Tensor, masked: Tensor, steps: int) -> Tensor:
+    """Candidates for one of ``steps`` that take an equal share of the doubt: 1 − confidence, summed.
+
+    The most confident come first: many sure ones together, doubtful ones one by one. The first of the steps
+    takes one candidate at least, the last takes all.
+
+    Args:
+        confidence: float [T].
+        masked: bool [T].
+        steps: at least one.
+    """
+    if steps == 1:
+        return masked
+    order = _order(confidence, masked)
+    doubt = (1 - confidence).masked_fill(~masked, torch.inf)[order].cumsum(0)
+    within = doubt <= (1 - confidence)[masked].sum() / steps
+    within[:1] = True
+    return masked & torch.empty_like(masked).scatter_(0, order, within)
+
+
 def best_of_runs(
     confidence: Tensor, masked: Tensor, threshold: float = NEVER, low_threshold: float = -NEVER
 ) -> Tensor:

@@ -219,6 +219,30 @@ def test_adaptive_spends_steps_on_doubt(confidence, steps):
     assert schedules.adaptive(steps, 0.0) == steps
 
 
+@given(scores, st.integers(1, 8))
+def test_shared_doubt_takes_the_most_confident_up_to_its_share(cells, steps):
+    confidence, masked = tensors(cells)
+    taken = selection.shared_doubt(confidence, masked, steps)
+    assert not (taken & ~masked).any()
+    assert bool(taken.any()) == bool(masked.any())
+    left = masked & ~taken
+    if left.any() and taken.any():
+        assert confidence[taken].min() >= confidence[left].max()
+    if taken.sum() > 1:
+        share = (1 - confidence)[masked].sum() / steps
+        assert (1 - confidence)[taken].sum() <= share + 1e-5
+    if steps == 1:
+        assert torch.equal(taken, masked)
+
+
+def test_shared_doubt_parts_the_sure_from_the_doubtful():
+    confidence = torch.tensor([0.3, 0.98, 0.99, 0.97, 0.4])
+    everywhere = torch.ones(5, dtype=torch.bool)
+    assert places(selection.shared_doubt(confidence, everywhere, 4)) == [1, 2, 3]
+    doubtful = torch.tensor([True, False, False, False, True])
+    assert places(selection.shared_doubt(confidence, doubtful, 2)) == [4]
+
+
 # --- filters ---------------------------------------------------------------------------------------------
 
 
