@@ -28,13 +28,18 @@ def place(asked: str, *, title: str = "", suffix: str = SUFFIX, folder: Path | N
         A path; one that was not asked for by its name is free.
 
     Raises:
-        TraceError: its folder isn't there.
+        TraceError: its folder isn't there, or can't be looked into.
     """
-    path = Path(asked).expanduser().absolute() if asked else (folder or paths.demos_dir())
-    if not asked or path.is_dir():
-        return _free(path, _named(title), suffix)
-    if not path.parent.is_dir():
-        raise TraceError(f"{path}: there is no folder {path.parent}.", "Make it first, or take another.")
+    try:
+        path = Path(asked).expanduser().absolute() if asked else (folder or paths.demos_dir())
+        if not asked or path.is_dir():
+            return _free(path, _named(title), suffix)
+        if not path.parent.is_dir():
+            raise TraceError(f"{path}: there is no folder {path.parent}.", "Make it first, or take another.")
+    except OSError as error:
+        raise TraceError(f"{asked}: can't be looked up: {error.strerror}.") from None
+    except RuntimeError:  # ~somebody
+        raise TraceError(f"{asked}: there is no such home.", "Give the whole path.") from None
     return path if path.suffix else path.with_suffix(suffix)
 
 

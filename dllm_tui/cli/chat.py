@@ -78,6 +78,6 @@ def chat(chosen: Settings) -> int:
     finally:
         recording = session.recording
         session.close()
-        if recording and recording.path.exists():
-            note(f"The recording is {recording.path}")
+        if recording and recording.turns:
+            note(f"The recording is {recording.file}")
         host.close()

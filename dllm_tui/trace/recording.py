@@ -67,6 +67,12 @@ class Recording:
         """How long it has gone on."""
         return max(0.0, self._now() - self._began)
 
+    @property
+    def file(self) -> Path | None:
+        """Where it is now: under its name, once it has ended well."""
+        partial = self.path.with_name(self.path.name + PARTIAL)
+        return next((path for path in (partial, self.path) if path.exists()), None)
+
     def write(self, event: AnyEvent) -> None:
         """Take the next event of the session.
 

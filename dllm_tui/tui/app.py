@@ -78,7 +78,9 @@ class ChatApp(Following, inherit_bindings=False):
         """Whether what is being typed replaces the last prompt."""
         self._interrupted = 0.0
         self._intervening = Intervening(self, self._chat, self._scrubbing, self._inspecting)
-        self._sharing = Sharing(self, self._chat.status, note=self._note, report=self._report)
+        self._sharing = Sharing(
+            self, self._chat.status, tell=self._tell, note=self._note, report=self._report
+        )
 
     # -- prompts
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 TICK = 0.25
 """Seconds between two looks at what goes on."""
 
+READ = 5.0
+"""Seconds in which a sentence can be read."""
+
 ANSWER, CHAT = "answer", "chat"
 """What can be exported; everything else is the path of a recording."""
 
@@ -32,6 +35,7 @@ class Sharing:
     Args:
         app: whose session it is.
         status: the line on top, which says what goes on.
+        tell: says something in passing, for so many seconds.
         note: says what was done where it stays.
         report: says what went wrong.
     """
@@ -41,11 +45,12 @@ class Sharing:
         app: "ChatApp",
         status: StatusLine,
         *,
+        tell: Callable[[str, float], None],
         note: Callable[[str], None],
         report: Callable[[DllmError], None],
     ) -> None:
         self._app, self._status = app, status
-        self._note, self._report = note, report
+        self._tell, self._note, self._report = tell, note, report
         self._timer: Timer | None = None
         self._told = False
         """Whether it was said that a recording has a problem."""
@@ -74,7 +79,7 @@ class Sharing:
         recording = self._app.session.record(path, replace=replace)
         self._told = False
         key = self._app.key_for("record") or "/record"
-        self._note(f"Recording to {_short(recording.path)}; {key} stops it.")
+        self._tell(f"Recording to {_short(recording.path)}; {key} stops it.", READ)
         self._look()
 
     def _stop(self) -> None:
@@ -100,9 +105,18 @@ class Sharing:
         return self._write(asked, "".join(title), self._save)
 
     def _save(self, path: Path, replace: bool) -> None:
-        with self._app.session.trace() as archive:
-            demos.save_last_answer(archive, path, replace=replace)
-        self._note(f"Saved the last answer to {_short(path)}.")
+        """Beside the interface: a long chat takes a while to read."""
+
+        def save() -> None:
+            try:
+                with self._app.session.trace() as archive:
+                    demos.save_last_answer(archive, path, replace=replace)
+            except DllmError as error:
+                self._app.call_from_thread(self._report, error)
+            else:
+                self._app.call_from_thread(self._note, f"Saved the last answer to {_short(path)}.")
+
+        self._app.run_worker(save, thread=True, exit_on_error=False)
 
     def _write(self, asked: str, title: str, write: Callable[[Path, bool], None]) -> str:
         """Write a trace, and ask first where a file is there; what is wrong, if anything."""
@@ -164,7 +178,11 @@ class Sharing:
 
     def _place(self, ending: str) -> Path:
         title = self._app.session.title or "chat"
-        return demos.place("", title=title, suffix=f".{ending}", folder=Path.cwd())
+        try:
+            here = Path.cwd()
+        except OSError:  # it was removed
+            here = Path.home()
+        return demos.place("", title=title, suffix=f".{ending}", folder=here)
 
     def _wished(self, wish: "Wish | None") -> None:
         if wish is None:

@@ -263,6 +263,9 @@ def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert demos.place(str(tmp_path), title="A") == tmp_path / "a.jsonl"
     assert demos.place(str(tmp_path / "my demo")) == tmp_path / "my demo.jsonl"
     assert demos.place(str(tmp_path / "x.trace")) == tmp_path / "x.trace"
+    for asked, says in (("~nobody-here/x", "no such home"), (f"/{'x' * 300}/a", "can't be looked up")):
+        with pytest.raises(TraceError, match=says):
+            demos.place(asked)
     with pytest.raises(TraceError, match="there is no folder"):
         demos.place(str(tmp_path / "nowhere" / "a.jsonl"))
 

@@ -59,7 +59,7 @@ async def test_one_key_records_and_stops(demos: Path, tmp_path: Path, kept: bool
         await until(pilot, lambda: app.screen.query("#prompt"))
         await pilot.press("f8")
         await until(pilot, lambda: "● REC 0:0" in said(app._chat.status))
-        assert "F8 stops it" in told(app)
+        await hears(pilot, app, "F8 stops it")
         app.turn(threshold=0.5)
         await pilot.resize_terminal(120, 40)
         await ask(pilot, app, "Hi?")

@@ -170,9 +170,10 @@ class ExportDialog(ModalScreen[Wish | None]):
     @on(Row.Turned)
     def _turned(self) -> None:
         """The file's ending follows the format."""
-        own, name = self._file.value != self._offered, self._kind.value
+        typed, name = Path(self._file.value), self._kind.value
+        own = bool(typed.name) and str(typed) != self._offered
         self._offered = str(self._place(name))
-        self._file.value = str(Path(self._file.value).with_suffix(f".{name}")) if own else self._offered
+        self._file.value = str(typed.with_suffix(f".{name}")) if own else self._offered
         self._fit()
 
     @on(Input.Changed)
