@@ -30,7 +30,7 @@ CONTROLS = (
 )
 """Actions of the timeline that move the whole session in a replay."""
 LOOKING = (
-    *("copy", "view", "shape", "colours", "timeline", "inspect", "panel", "theme"),
+    *("copy", "view", "shape", "colours", "versions", "timeline", "inspect", "panel", "theme"),
     *("scroll_up", "scroll_down", "help", "interrupt", "quit"),
 )
 """And what else: all that only looks at a conversation."""

@@ -11,6 +11,7 @@ from dllm_tui.settings import Settings
 from dllm_tui.trace.archive import Archive
 from dllm_tui.tui.app import ChatApp
 from dllm_tui.tui.shape import Shape
+from dllm_tui.tui.stage import Stage
 from dllm_tui.tui.widgets.answer import AnswerView
 from dllm_tui.tui.widgets.canvas import GUTTER, Canvas
 from dllm_tui.tui.widgets.inspector import Inspector
@@ -80,10 +81,23 @@ async def test_remask_and_go_on_is_a_branch_and_both_are_kept(tmp_path):
         assert not panel(app).display
         assert len(app.query(AnswerView)) == 1
         assert "version 2 of 2" in str(app.query(AnswerView).last()._head.render())
+        app.session.choose(0)
         app.session.close()
     [path] = tmp_path.glob("*.jsonl")
     with Archive(path) as archive:
         assert archive.runs.keys() == {0, 1}
+        replay = Stage(archive, Settings(), environment=ENVIRONMENT)
+        async with replay.run_test(size=(110, 36)) as pilot:
+            replay.show(len(archive) - 1)
+            await pilot.pause()
+            assert "version 2 of 2" in str(replay.query(AnswerView).last()._head.render())
+            replay.show(len(archive))
+            await pilot.pause()
+            assert "version 1 of 2" in str(replay.query(AnswerView).last()._head.render())
+            assert len(replay.query(AnswerView)) == 1
+            await pilot.press("f4", "r")
+            await pilot.pause()
+            assert "no model" in message(replay)
 
 
 async def test_words_are_set_and_the_model_fills_around_them():
