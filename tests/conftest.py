@@ -3,12 +3,12 @@
 import os
 import shutil
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Triton looks at this when it is imported, which torch may do in any test. With a GPU, kernels are compiled.
 if not shutil.which("nvidia-smi"):
     os.environ["TRITON_INTERPRET"] = "1"
 
 # On a busy machine a single example may take long; the tests' own timeout is enough.
-settings.register_profile("any machine", deadline=None)
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pexpect
 import pyte
 
+TURN = 0.1
+"""Seconds between two looks at the screen."""
 COMMAND = Path(sys.executable).with_name("dllm-chat")
 
 
@@ -43,11 +45,11 @@ class Terminal:
     def wait_for(self, wanted: str | Callable[[str], bool], seconds: float = 60.0) -> str:
         """The screen as soon as it matches a pattern or a condition."""
         matches = wanted if callable(wanted) else lambda text: re.search(wanted, text) is not None
-        until = time.monotonic() + seconds
-        while not matches(text := self.text(0.1)):
-            assert self.child.isalive() or matches(text), f"the program ended:\n{text}"
-            assert time.monotonic() < until, f"not within {seconds} s: {wanted}\n{text}"
-        return text
+        for _ in range(int(seconds / TURN)):  # a machine that stands still does not count
+            if matches(text := self.text(TURN)):
+                return text
+            assert self.child.isalive(), f"the program ended:\n{text}"
+        raise AssertionError(f"not within {seconds} s: {wanted}\n{self.text()}")
 
     def exit_code(self, seconds: float = 15.0) -> int:
         """Wait for the end."""

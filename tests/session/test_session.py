@@ -37,7 +37,7 @@ def session(host: FakeHost, folder: Path) -> Iterator[Session]:
 
 
 def finished(run: Run) -> Run:
-    assert run.wait(10)
+    assert run.wait(60)
     return run
 
 

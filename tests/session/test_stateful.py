@@ -41,7 +41,7 @@ class Chatting(RuleBasedStateMachine):
             self.folder.cleanup()
 
     def keep(self, run: Run, *before: str) -> None:
-        assert run.wait(10)
+        assert run.wait(60)
         self.expected = [*before, f"answer {self.answers} "]
         self.kept[self.session.id] = self.expected
 
@@ -70,7 +70,7 @@ class Chatting(RuleBasedStateMachine):
         self.session.stop()
         self.host.may_step.release(9)
         self.host.may_step = threading.Semaphore(10**9)
-        assert run.wait(10)
+        assert run.wait(60)
         self.expected = [*(before or ["s"]), text]
         self.kept[self.session.id] = self.expected
 

@@ -294,11 +294,12 @@ async def test_a_model_that_fails_is_reported_and_the_prompt_comes_back():
         host.report("failed", error=Error(message="The weights are broken.", hint="Fetch them again."))
         await until(pilot, lambda: prompt(app).text == "early")
         assert "failed" in said(app.query_one("#status"))
-        assert "weights are broken" in written(app)
+        await until(pilot, lambda: "weights are broken" in written(app))
         await pilot.press("enter")
-        await pilot.pause()
-        assert "/model" in hover(app)
-        await pilot.press("f2", "enter")
+        await until(pilot, lambda: "/model" in hover(app))
+        await pilot.press("f2")
+        await until(pilot, lambda: isinstance(app.screen, Pick) and app.screen.query_one(OptionList).options)
+        await pilot.press("enter")
         await until(pilot, lambda: "ready" in said(app.query_one("#status")))
         assert host.loads == ["smol"]
 
