@@ -6,10 +6,11 @@ and to judge by), and ``training/`` (the checkpoint and the clean stream's readi
 the end).
 """
 
+import fcntl
 import itertools
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -127,6 +128,10 @@ class Workshop:
         Raises:
             DllmError: see the class; or the loss is no number any more.
         """
+        with _alone(private(self.plan.checkpoint.parent)):
+            return self._adapt()
+
+    def _adapt(self) -> Forecast | None:
         chats = self.chats()
         if self.plan.whole:
             student = WholeStudent(self.base, chats, self.recipe, self.device, self.dtype)
@@ -283,6 +288,23 @@ class Workshop:
                 if not chats_wanted and is_enough():
                     break
         return chats
+
+
+@contextmanager
+def _alone(directory: Path) -> Generator[None]:
+    """Hold a directory: two trainings in one would overwrite each other's checkpoints.
+
+    Raises:
+        TrainingError: another process holds it.
+    """
+    with (directory / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise TrainingError(
+                f"Another training is at work in {directory.parent}.", "Wait for it, or take another folder."
+            ) from None
+        yield
 
 
 def whole_lines(path: Path) -> bool:

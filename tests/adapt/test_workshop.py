@@ -69,6 +69,18 @@ def test_an_interruption_keeps_what_was_learnt(base: Path, tmp_path: Path):
     assert next(each.report.step for each in told if each.report) == 4
 
 
+def test_two_at_once_are_kept_apart(base: Path, tmp_path: Path):
+    out = tmp_path / "made"
+
+    def second(told: Told) -> None:
+        if told.report:
+            with pytest.raises(TrainingError, match="Another training"):
+                adapt(base, out, 100)
+
+    plan = Plan(base=str(base), out=out, tokens=50, selfmade=200, slots=8)
+    Workshop(plan, RECIPE, CPU, torch.float32, second).adapt()
+
+
 def test_another_base_is_refused(base: Path, tmp_path: Path):
     out = tmp_path / "made"
     adapt(base, out, 100)
