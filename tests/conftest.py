@@ -12,3 +12,7 @@ if not shutil.which("nvidia-smi"):
 # On a busy machine a single example may take long; the tests' own timeout is enough.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+# Workers of pytest-xdist inherit these, and whatever runs in a terminal of its own would believe them.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)

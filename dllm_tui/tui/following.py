@@ -306,6 +306,8 @@ class Following(BaseApp, inherit_bindings=False):
             ids = ("stop", *(id_ for id_ in ACTIONS if id_ not in {"stop", "everything"}))
             footed = [action for action in map(ACTIONS.__getitem__, ids) if action.footer]
             words = {action.id: action.footer for action in footed if not action.unavailable(now)}
+        if "help" in words:
+            words["help"] = words.pop("help")  # what leads on stands last, where it is kept the longest
         words["everything"] = ACTIONS["everything"].footer
         items = (Item(id_, self.key_for(id_), word) for id_, word in words.items() if self.keymap[id_])
         self._chat.footer.items = tuple(items)

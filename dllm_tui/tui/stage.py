@@ -37,6 +37,7 @@ class Stage(ChatApp):
         while self.replayed.count < count:
             self._happen()
         self._poll()
+        self._refresh_footer()
 
     def _go_back(self, count: int) -> None:
         """Stand where the last run before that count began; at the start, if there is none."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +60,15 @@ class Terminal:
 
     def close(self) -> None:
         """End the program if it still runs."""
-        self.child.close(force=True)
+        end(self.child)
+
+
+def end(child: pexpect.spawn) -> None:
+    """Kill a program and wait until it is gone: one with a model in its memory takes a while."""
+    if child.isalive():
+        child.kill(signal.SIGKILL)
+        child.wait()
+    child.close()
 
 
 def numbers(text: str, pattern: str) -> Sequence[float]:

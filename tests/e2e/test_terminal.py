@@ -32,7 +32,7 @@ def test_a_chat_with_a_knob_turned_while_it_runs(start: Start, home: Mapping[str
     text = terminal.wait_for(lambda text: tokens(text) >= 4)
     assert "Tell me a long story" in text
     assert "denoising" in text
-    assert "tok/forward" in text
+    terminal.wait_for("tok/forward")
     terminal.send("/threshold 0.2\r")
     terminal.wait_for(r"threshold .* 0\.20")
     before = tokens(terminal.text())

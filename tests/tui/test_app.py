@@ -857,7 +857,7 @@ async def test_help_lists_keys_as_they_are_in_force():
         await pilot.press("f11")
         await until(pilot, lambda: isinstance(app.screen, Help))
         rows = dict(row[:2] for _, rows in app.screen._sections() for row in rows)
-        assert rows["F12"].startswith("Switch between")
+        assert rows["F12"].startswith("Switch the last answer between")
         await pilot.press("escape")
         await pilot.pause()
         assert not isinstance(app.screen, Help)

@@ -28,10 +28,10 @@ class Item(NamedTuple):
 
 
 def fitting(items: Sequence[Item], width: int) -> list[Item]:
-    """Items that fit side by side; the last one, which leads to all others, is kept the longest."""
+    """Items that fit side by side; the last two, which lead to all others, are kept the longest."""
     kept = list(items)
     while len(kept) > 1 and sum(item.width + GAP for item in kept) > width:
-        del kept[-2]
+        del kept[max(len(kept) - 3, 0)]
     return kept
 
 
