@@ -8,12 +8,14 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from queue import Queue
+from typing import IO, Any
 
 from rich.segment import Segments
 from rich.text import Text
 from textual.app import App
-from textual.drivers import _writer_thread
+from textual.drivers import linux_driver
+from textual.drivers._writer_thread import WriterThread
 
 from dllm_tui import theming
 from dllm_tui.settings import Settings
@@ -197,9 +199,28 @@ def run(app: BaseApp, log: Path) -> int:
     return 1 if app.crash else app.return_code or 0
 
 
+class _Writer(WriterThread):
+    """Lets few frames wait, and takes what is written to a terminal that is gone.
+
+    Textual's own ends there, and whoever writes on waits for ever: a terminal that goes away continues a
+    stopped program, which then writes a greeting.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        super().__init__(file)
+        self._queue = Queue(WAITING)
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except OSError:
+            while self._queue.get() is not None:
+                pass
+
+
 async def _until_the_end(app: BaseApp) -> None:
     """Run an app; a signal that asks for an end has it leave as people do, with the terminal as it was."""
-    _writer_thread.MAX_QUEUED_WRITES = WAITING  # pyright: ignore[reportConstantRedefinition] - it is no option
+    linux_driver.WriterThread = _Writer
     loop = asyncio.get_running_loop()
 
     def leave(number: int) -> None:
