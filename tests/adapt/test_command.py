@@ -71,7 +71,7 @@ def test_an_adapter_is_shown_as_what_it_is(tmp_path: Path):
     (tmp_path / "adapter.safetensors").touch()
     result = CliRunner().invoke(app, ["models", "show", str(tmp_path)], prog_name="dllm-chat")
     assert result.exit_code == 0
-    assert f"{tmp_path.name}, block diffusion" in result.stdout
+    assert f"{tmp_path.name}, block diffusion" in " ".join(result.stdout.split())
 
 
 def test_a_base_that_is_none(tmp_path: Path):
