@@ -16,6 +16,7 @@ from dllm_tui.engine.schedules import noise_level
 from dllm_tui.errors import EngineError
 from dllm_tui.events import AnyEvent, ModelInfo
 from dllm_tui.families.family import Family
+from dllm_tui.families.smol import is_adapter
 from dllm_tui.knobs import Knobs, LiveKnobs
 from dllm_tui.ports import Origin
 
@@ -56,15 +57,17 @@ class Engine:
         kind = pick_dtype("bfloat16" if bits else dtype, place)
         if place.type == "cpu":
             settle_threads()
-        from dllm_tui.families import smol
-
         if str(model) == "smol":
             if bits:
                 raise EngineError(f"smol isn't kept in {bits}: it is small as it is.", "Use dtype auto.")
-            return cls(smol.load(place, kind, progress))
+            from dllm_tui.engine.adapter_load import load_smol
+
+            return cls(load_smol(place, kind, progress))
         directory = Path(model).expanduser()
-        if smol.is_adapter(directory) and not bits:
-            return cls(smol.load_adapter(directory, place, kind, progress))
+        if is_adapter(directory) and not bits:
+            from dllm_tui.engine.adapter_load import load_adapter
+
+            return cls(load_adapter(directory, place, kind, progress))
         from dllm_tui.engine.load import load_checkpoint
 
         return cls(load_checkpoint(model, place, kind, progress, bits=bits))

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from dllm_tui.engine import tokenizer
 from dllm_tui.engine.checkpoint import Directory
-from dllm_tui.engine.geometry import Geometry
+from dllm_tui.engine.geometry import Geometry, geometry_of
 from dllm_tui.engine.gguf import GGUF
 from dllm_tui.engine.hub import Repository
-from dllm_tui.engine.load import geometry_of
 from dllm_tui.engine.tokenizer import ChatTokenizer
 from dllm_tui.errors import CheckpointError
+from dllm_tui.families.smol import BASE
 from dllm_tui.families.stock import dense
 from dllm_tui.store import Progress, fetch
 
@@ -71,9 +71,7 @@ def find(said: str, progress: Progress | None = None) -> Base:
         CheckpointError: it is damaged, has no tokenizer, or is no dense Llama, Qwen2 or Qwen3.
     """
     if said == "smol":
-        from dllm_tui.families import smol  # which loads through this module
-
-        return from_gguf(fetch(smol.BASE, progress), "SmolLM2-135M-Instruct, Q4_1", said)
+        return from_gguf(fetch(BASE, progress), "SmolLM2-135M-Instruct, Q4_1", said)
     path = Path(said).expanduser()
     if path.suffix == ".gguf":
         return from_gguf(path, path.name)

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 
 from dllm_tui.errors import CheckpointError
+from dllm_tui.families.layout import Network
+
+LEAN = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+"""Networks that the lean backbone knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,3 +70,25 @@ class Geometry:
         for layer in range(self.layers):
             shapes |= {f"model.layers.{layer}.{name}": s for name, s in self.layer_shapes().items()}
         return shapes
+
+
+def geometry_of(network: Network) -> Geometry | None:
+    """The sizes for the lean backbone, or ``None`` where it doesn't know the network."""
+    o = network.options
+    if network.kind not in LEAN or o["rope_parameters"].get("rope_type") != "default":
+        return None
+    return Geometry(
+        vocab_size=o["vocab_size"],
+        hidden_size=o["hidden_size"],
+        layers=o["num_hidden_layers"],
+        heads=o["num_attention_heads"],
+        kv_heads=o["num_key_value_heads"],
+        head_dim=o.get("head_dim", o["hidden_size"] // o["num_attention_heads"]),
+        intermediate_size=o["intermediate_size"],
+        norm_eps=o["rms_norm_eps"],
+        rope_theta=o["rope_parameters"]["rope_theta"],
+        context_length=o["max_position_embeddings"],
+        tied_head=o["tie_word_embeddings"],
+        qkv_bias=network.kind == "Qwen2ForCausalLM",
+        qk_norm=network.kind == "Qwen3ForCausalLM",
+    )

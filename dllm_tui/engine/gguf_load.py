@@ -17,8 +17,7 @@ from dllm_tui.engine.fitting import fit
 from dllm_tui.engine.gguf import GGUF, hugging_face_name
 from dllm_tui.engine.heap import large_blocks_returned
 from dllm_tui.engine.lean import LeanBackbone
-from dllm_tui.engine.load import model_of
-from dllm_tui.engine.model import Model
+from dllm_tui.engine.model import Model, model_of
 from dllm_tui.engine.shards import Entry
 from dllm_tui.families import layout_for_gguf
 from dllm_tui.families.layout import Config, Layout, Network, Place

@@ -7,9 +7,8 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -17,19 +16,17 @@ from torch import Tensor, nn
 from dllm_tui.engine import networks, quantise, tokenizer
 from dllm_tui.engine.backbone import Backbone
 from dllm_tui.engine.checkpoint import Directory, Tensors
-from dllm_tui.engine.fitting import MISFIT, Spot, fit
-from dllm_tui.engine.geometry import Geometry
+from dllm_tui.engine.fitting import Spot, fit
+from dllm_tui.engine.geometry import geometry_of
 from dllm_tui.engine.heap import large_blocks_returned
 from dllm_tui.engine.hub import Repository
 from dllm_tui.engine.lean import LeanBackbone
-from dllm_tui.engine.model import Model
+from dllm_tui.engine.model import Model, model_of
 from dllm_tui.engine.quantise import Bits
 from dllm_tui.engine.tokenizer import ChatTokenizer
 from dllm_tui.errors import CheckpointError, StoreError
-from dllm_tui.events import ModelInfo
 from dllm_tui.families import layout_for
-from dllm_tui.families.family import Attention, Noise
-from dllm_tui.families.layout import Config, Layout, Network, Placing
+from dllm_tui.families.layout import Layout, Network, Placing
 from dllm_tui.store import Progress
 
 Choice: TypeAlias = Literal["auto", "lean", "stock"]
@@ -40,8 +37,6 @@ CONTROL = re.compile(r"<\|[^|<>]+\|>")
 
 UNSPREAD = {"DDiT", "DiffusionGemma", "ModernBertForMaskedLM"}
 """Networks that one GPU holds anyway, or that aren't a plain stack of layers."""
-
-LEAN = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 
 
 def load_checkpoint(
@@ -170,28 +165,6 @@ class Filled:
             self.told((index + 1) / len(spots))
 
 
-def geometry_of(network: Network) -> Geometry | None:
-    """The sizes for the lean backbone, or ``None`` where it doesn't know the network."""
-    o = network.options
-    if network.kind not in LEAN or o["rope_parameters"].get("rope_type") != "default":
-        return None
-    return Geometry(
-        vocab_size=o["vocab_size"],
-        hidden_size=o["hidden_size"],
-        layers=o["num_hidden_layers"],
-        heads=o["num_attention_heads"],
-        kv_heads=o["num_key_value_heads"],
-        head_dim=o.get("head_dim", o["hidden_size"] // o["num_attention_heads"]),
-        intermediate_size=o["intermediate_size"],
-        norm_eps=o["rms_norm_eps"],
-        rope_theta=o["rope_parameters"]["rope_theta"],
-        context_length=o["max_position_embeddings"],
-        tied_head=o["tie_word_embeddings"],
-        qkv_bias=network.kind == "Qwen2ForCausalLM",
-        qk_norm=network.kind == "Qwen3ForCausalLM",
-    )
-
-
 def _tokenizer(directory: Directory, layout: Layout, repository: Repository | None) -> ChatTokenizer | None:
     """The checkpoint's tokenizer with the family's template, or ``None`` where it has none."""
 
@@ -206,104 +179,3 @@ def _tokenizer(directory: Directory, layout: Layout, repository: Repository | No
         with contextlib.suppress(StoreError):
             return tokenizer.from_directory(other.tokenizer(), control=layout.mask_tokens, mend=mend)
     return words
-
-
-def model_of(
-    layout: Layout,
-    config: Config,
-    generation: Mapping[str, Any],
-    words: ChatTokenizer | None,
-    backbone: Backbone,
-    *,
-    name: str,
-    parameters: int,
-    revision: str | None = None,
-    dtype: str | None = None,
-) -> Model:
-    """The model, its ids resolved.
-
-    Args:
-        layout: of its family.
-        config: the checkpoint's.
-        generation: fields of ``generation_config.json``.
-        words: its tokenizer, if it has one.
-        backbone: filled.
-        name: for people: hub id, or name of the directory or file.
-        parameters: number of weights.
-        revision: of a hub id.
-        dtype: of the weights, where it isn't the arithmetic's.
-
-    Raises:
-        CheckpointError: an id is missing or outside the vocabulary.
-    """
-    family = layout.settled(config)
-    ids = words.ids if words else {}
-    size = backbone.vocab_size
-    said = [source.get("eos_token_id") for source in (config, generation, config.table("text_config"))]
-    stops = [stop for value in said for stop in (value if isinstance(value, list) else [value])]
-    stops += [ids[token] for token in layout.stop_tokens if token in ids]
-    pad = config.get("pad_token_id", generation.get("pad_token_id"))
-    mask = None if family.noise is Noise.UNIFORM else _mask_id(layout, config, words, size)
-    delete = config.get("delete_token_id", layout.delete_id)
-    split = config.get("split_token_id", layout.split_id)
-    for role, token in {"mask": mask, "delete": delete, "split": split}.items():
-        if token is not None and not _is_id(token, size):
-            raise CheckpointError(
-                f"{name}: the {role} token's id is {token!r}, and the network has ids 0 to {size - 1}.",
-                MISFIT,
-            )
-    return Model(
-        family=family,
-        backbone=backbone,
-        tokenizer=words,
-        mask_id=mask,
-        stop_ids=frozenset(stop for stop in stops if _is_id(stop, size)),
-        pad_id=pad if _is_id(pad, size) else None,  # some configs have -1
-        delete_id=delete,
-        split_id=split,
-        info=ModelInfo(
-            id=name,
-            family=family.name,
-            title=f"{name.rpartition('/')[2]} ({family.title})",
-            revision=revision,
-            licence=family.licence,
-            parameters=parameters,
-            device=str(backbone.device),
-            dtype=dtype or str(backbone.dtype).removeprefix("torch."),
-            attention=family.attention.value,
-            cache="none" if family.attention is Attention.FULL else "exact",
-            context_length=backbone.context_length,
-            tokenizer_sha256=words.sha256 if words else None,
-            policies=family.policies,
-            fixed_knobs=family.fixed_knobs,
-            unkept=family.unkept,
-            versions={library: version(library) for library in ("torch", "transformers", "tokenizers")},
-        ),
-    )
-
-
-def _is_id(token: object, size: int) -> TypeGuard[int]:
-    return type(token) is int and 0 <= token < size
-
-
-def _mask_id(layout: Layout, config: Config, words: ChatTokenizer | None, vocabulary: int) -> int | None:
-    """The mask's id: as the config has it, else the tokenizer, else the published checkpoints.
-
-    ``None`` where nothing says; whoever uses the model then has to know.
-    """
-    if (said := config.get("mask_token_id")) is not None:
-        return said
-    fixed = layout.mask_id
-    if fixed is not None and fixed < 0:
-        return vocabulary + fixed
-    if words is None:
-        return fixed if fixed is not None and fixed < vocabulary else None
-    named = words.named_tokens.get("mask_token")
-    for token in (*layout.mask_tokens, *([named] if named else [])):
-        if token in words.ids:
-            return words.ids[token]
-    raise CheckpointError(
-        f"{words.name}: neither config.json (mask_token_id) nor the tokenizer say which token is the mask; "
-        f"looked for {' or '.join(layout.mask_tokens) or 'a mask_token'}.",
-        "Add mask_token_id to config.json if you know it.",
-    )

@@ -16,6 +16,7 @@ from dllm_tui.adapt.student import AdapterStudent
 from dllm_tui.adapt.training import Recipe, Trainer, TrainingError, recipe_of
 from dllm_tui.adapt.validation import forecast
 from dllm_tui.adapt.windows import Noise
+from dllm_tui.engine.adapter_load import read_adapter
 from dllm_tui.engine.lean import LeanBackbone
 from dllm_tui.engine.loop import Decoder
 from dllm_tui.engine.model import Model
@@ -156,7 +157,7 @@ def test_an_adapter_is_kept_closely_in_int8(tmp_path: Path):
     files.write(tmp_path, pupil(made).adapter, made.averaged, {**ABOUT, "base": "tiny"})
     other = LowRank(pupil(made).network, rank=4, scale=2.0, seed=9)
     files.start_from(other, tmp_path / files.FILE)
-    adaptation = smol.read_adapter(tmp_path / files.FILE, pupil(made).network.geometry, ABOUT["base_sha256"])
+    adaptation = read_adapter(tmp_path / files.FILE, pupil(made).network.geometry, ABOUT["base_sha256"])
     for name, value in made.averaged.items():
         kept = other.parameters[name].detach()
         torch.testing.assert_close(kept, value, atol=float(value.abs().max()) / 100, rtol=0)
@@ -213,7 +214,7 @@ def test_a_toy_language_is_learnt_and_decoded_several_tokens_at_a_time(tmp_path:
     assert seen.verified > 3
 
     g = network.geometry
-    adaptation = smol.read_adapter(tmp_path / files.FILE, g, ABOUT["base_sha256"])
+    adaptation = read_adapter(tmp_path / files.FILE, g, ABOUT["base_sha256"])
     backbone = LeanBackbone(g, frozen.items(), device=CPU, dtype=torch.float32, adaptation=adaptation)
     info = ModelInfo(id="toy", family="smol", title="toy")
     model = Model(family=smol.FAMILY, backbone=backbone, mask_id=24, stop_ids=frozenset({0}), info=info)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from dllm_tui import store
+from dllm_tui.engine.adapter_load import assemble
 from dllm_tui.engine.model import Model
 from dllm_tui.families import smol
 
@@ -20,7 +21,7 @@ def base() -> Path:
 
 @pytest.fixture(scope="session")
 def model(base: Path) -> Model:
-    return smol.assemble(base, smol.BASE.sha256, torch.device("cpu"), torch.float32)
+    return assemble(base, smol.BASE.sha256, torch.device("cpu"), torch.float32)
 
 
 TOKENS = ["<|end|>", "<|start|>", "a", "b", "c", "ab", "Ġ", "Ċ", "abc", "<think>"]

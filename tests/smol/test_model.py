@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from dllm_tui.engine.adapter_load import assemble
 from dllm_tui.engine.gguf import GGUF
 from dllm_tui.engine.model import Model
 from dllm_tui.errors import CheckpointError
@@ -86,7 +87,7 @@ def test_what_it_says_of_itself(model: Model):
 
 def test_adapter_of_another_base_is_refused(base: Path):
     with pytest.raises(CheckpointError, match=r"is made for SmolLM2.*SHA-256"):
-        smol.assemble(base, "0" * 64, CPU, torch.float32)
+        assemble(base, "0" * 64, CPU, torch.float32)
 
 
 @pytest.mark.parametrize("damage", ["missing", "shape", "nan", "cut", "other", "rank"])
@@ -109,4 +110,4 @@ def test_damaged_adapters_are_told(base: Path, tmp_path: Path, damage: str):
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(CheckpointError, match=name if damage in {"missing", "shape", "nan"} else "adapter"):
-        smol.assemble(base, smol.BASE.sha256, CPU, torch.float32, adapter=path)
+        assemble(base, smol.BASE.sha256, CPU, torch.float32, adapter=path)
