@@ -164,7 +164,7 @@ ACTIONS: dict[str, Action] = {
         Action(
             "versions",
             "Compare or change between versions of the last answer",
-            ("alt+b", "b"),
+            ("alt+c", "b"),
             "Answer",
             footer="versions",
             slash=("versions",),

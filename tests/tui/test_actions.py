@@ -1,6 +1,10 @@
 """The registry: whole, free of clashes, and open to a person's own keys."""
 
+import re
+
 import pytest
+from textual._xterm_parser import XTermParser
+from textual.events import Key
 
 from dllm_tui.tui.actions import ACTIONS, Situation, key_text, resolve_keymap
 
@@ -17,6 +21,16 @@ def test_default_keys_leave_those_of_terminals_alone():
     used = {key for action in ACTIONS.values() for key in action.keys}
     assert not used & TAKEN_ELSEWHERE
     assert not used & {"f5", "f10", "f11"}
+
+
+@pytest.mark.parametrize(
+    "key", [key for action in ACTIONS.values() for key in action.keys if re.fullmatch(r"alt\+.", key)]
+)
+def test_keys_with_alt_are_told_by_every_terminal(key):
+    """Most send Escape and the letter, which a few letters share with another key."""
+    parser = XTermParser()
+    told = [*parser.feed(f"\x1b{key[-1]}"), *parser.feed("")]
+    assert [event.key for event in told if isinstance(event, Key)] == [key]
 
 
 def test_slash_commands_are_unique():

@@ -104,6 +104,17 @@ async def test_the_prompt_grows_to_eight_lines_and_no_further():
         await pilot.pause()
         assert prompt(app).size.height == 8
 
+async def test_a_key_with_alt_is_not_typed_where_it_comes_with_its_letter():
+    """As terminals send it: Escape and the letter."""
+    app = make_app()
+    async with app.run_test() as pilot:
+        before = app.lens
+        app.post_message(events.Key("alt+v", "v"))
+        await pilot.pause()
+        assert app.query_one(Prompt).text == ""
+        assert app.lens is not before
+
+
 
 async def test_a_paste_keeps_its_lines():
     app = make_app()

@@ -188,7 +188,7 @@ async def test_versions_are_compared_and_changed_between():
         await pilot.pause()
         await pilot.press("enter")
         await branched(pilot, app, 2)
-        await pilot.press("alt+b")
+        await pilot.press("alt+c")
         await until(pilot, lambda: app.screen.query("#other"))
         standing, other = (str(app.screen.query_one(id_).render()) for id_ in ("#standing", "#other"))
         assert "version 2" in standing

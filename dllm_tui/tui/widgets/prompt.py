@@ -93,6 +93,8 @@ class Prompt(TextArea, inherit_bindings=False):
                 event.prevent_default()
                 await self.run_action(action)
                 return
+        if event.key.startswith("alt+"):
+            event.prevent_default()  # most terminals tell it with its letter, which nobody types here
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Take pasted text with its line breaks, in one form, and no longer than is sane."""
