@@ -198,7 +198,6 @@ class ChatApp(Following, inherit_bindings=False):
         takes_keys = isinstance(focused, TimelineRow | Inspector)
         elsewhere = self.screen is not self._chat or takes_keys
         bound = any(event.key in self.keymap[a.id] for a in ACTIONS.values() if a.scope == scope)
-        bound = bound or (isinstance(focused, Slider) and event.key in TYPED)
         typed = event.is_printable and not event.key.startswith("alt+")
         typing = typed and not self._chat.composer.prompt.disabled
         if typing and (late or not bound) and not elsewhere:
