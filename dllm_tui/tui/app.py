@@ -33,6 +33,7 @@ from dllm_tui.tui.widgets.inspector import Inspector
 from dllm_tui.tui.widgets.knob import KnobWidget, Turnable, Turned
 from dllm_tui.tui.widgets.knobs import Presets, Selector
 from dllm_tui.tui.widgets.prompt import Prompt
+from dllm_tui.tui.widgets.slider import TYPED, Slider
 from dllm_tui.tui.widgets.timeline import TimelineRow
 from dllm_tui.tui.widgets.welcome import Welcome
 
@@ -190,7 +191,7 @@ class ChatApp(Following, inherit_bindings=False):
     def on_key(self, event: events.Key) -> None:
         """What is typed while the conversation or a knob has the focus is meant for the prompt.
 
-        A knob was often only clicked, so that no letter does anything else there.
+        A knob was often only clicked, so that no letter does anything else there; digits are its value.
         """
         focused = self._chat.focused
         scope = "knob" if isinstance(focused, Turnable) else "app"
@@ -198,6 +199,7 @@ class ChatApp(Following, inherit_bindings=False):
         takes_keys = isinstance(focused, TimelineRow | Inspector)
         elsewhere = self.screen is not self._chat or takes_keys
         bound = any(event.key in self.keymap[a.id] for a in ACTIONS.values() if a.scope == scope)
+        bound = bound or (isinstance(focused, Slider) and event.key in TYPED)
         typed = event.is_printable and not event.key.startswith("alt+")
         typing = typed and not self._chat.composer.prompt.disabled
         if typing and (late or not bound) and not elsewhere:

@@ -10,6 +10,7 @@ from textual.widgets import Input, OptionList
 
 from dllm_tui.events import Done, Error, KnobChange
 from dllm_tui.families.catalogue import refuse_nowhere
+from dllm_tui.knobs import Knobs
 from dllm_tui.ports import Run
 from dllm_tui.settings import Settings
 from dllm_tui.tui.actions import ACTIONS
@@ -48,6 +49,11 @@ def written(app: ChatApp) -> str:
     """Notices and failures in the conversation."""
     notes = app.query("#conversation .note, #conversation .message")
     return "\n".join(str(note.visual) for note in notes)
+
+
+def events_of(text: str) -> list[events.Key]:
+    """The keys of a text as a terminal sends them: all at once, where somebody types fast."""
+    return [events.Key(key, character) for key, character in zip(keys(text), text, strict=True)]
 
 
 def texts(app: ChatApp) -> list[tuple[str, str]]:
@@ -97,13 +103,6 @@ async def test_line_breaks(key):
         assert prompt(app).region.height == before + 1
 
 
-async def test_the_prompt_grows_to_eight_lines_and_no_further():
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        prompt(app).replace_text("\n".join("abcdefghijklmnop"))
-        await pilot.pause()
-        assert prompt(app).size.height == 8
-
 async def test_a_key_with_alt_is_not_typed_where_it_comes_with_its_letter():
     """As terminals send it: Escape and the letter."""
     app = make_app()
@@ -114,6 +113,13 @@ async def test_a_key_with_alt_is_not_typed_where_it_comes_with_its_letter():
         assert app.query_one(Prompt).text == ""
         assert app.lens is not before
 
+
+async def test_the_prompt_grows_to_eight_lines_and_no_further():
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        prompt(app).replace_text("\n".join("abcdefghijklmnop"))
+        await pilot.pause()
+        assert prompt(app).size.height == 8
 
 
 async def test_a_paste_keeps_its_lines():
@@ -880,11 +886,29 @@ async def test_what_is_typed_fast_away_from_the_prompt_arrives_whole():
         await until(pilot, lambda: app.query("#knob-threshold"))
         app.query_one("#knob-threshold").focus()
         await pilot.pause()
-        for character in "Why not so":
-            app.post_message(events.Key("space" if character == " " else character, character))
-        await until(pilot, lambda: prompt(app).has_focus)
+        for key in events_of("Why not so"):
+            app.post_message(key)
+        await until(pilot, lambda: prompt(app).text == "Why not so")
+
+
+async def test_digits_typed_fast_behind_a_slash_are_not_the_knobs():
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.query("#knob-block_size"))
+        app.query_one("#knob-block_size").focus()
         await pilot.pause()
-        assert prompt(app).text.replace(" ", "") == "Whynotso"
+        for key in events_of("/4.5-"):
+            app.post_message(key)
+        await until(pilot, lambda: prompt(app).text == "/4.5-")
+        assert app.session.knobs.block_size == Knobs().block_size
+        app.query_one("#knob-block_size").focus()
+        await pilot.pause()
+        prompt(app).replace_text("")
+        for key in events_of("/steps 5"):
+            app.post_message(key)
+        app.post_message(events.Key("enter", "\r"))
+        await until(pilot, lambda: app.session.knobs.steps == 5)
+        assert app.session.knobs.block_size == Knobs().block_size
 
 
 async def test_help_names_every_action_for_ones_own_keys():

@@ -27,6 +27,8 @@ NUMBERS = {
 """What the meters count."""
 
 NOTES = {
+    "Digits on a knob": "Type its value; Enter takes it, Esc throws it away.",
+    "Mouse on a knob": "Click or drag the bar, or turn the wheel on it; a double click resets it.",
     "Click on a headline": "Switches that answer between canvas and text.",
     "//text": "Sends a prompt that begins with a slash.",
     "Shift + mouse": "Selects by the terminal's own means, where the app has the mouse.",

@@ -1,10 +1,12 @@
 """A knob as a slider in two rows: name, bar and value, and below them what it does."""
 
 from bisect import bisect_left
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.strip import Strip
 
@@ -12,6 +14,8 @@ from dllm_tui.knobs import KnobError, Value
 from dllm_tui.tui.widgets.knob import LABEL_WIDTH, KnobWidget, Turned
 
 VALUE_WIDTH = 7
+TYPED = {**{digit: digit for digit in "0123456789"}, "full_stop": "."}
+"""What can be typed into a value: key → character."""
 
 
 def place(value: float, snaps: tuple[float, ...]) -> float:
@@ -38,6 +42,12 @@ def stepped(value: float, snaps: tuple[float, ...], by: int) -> float:
 
 class Slider(KnobWidget):
     """Turns one numeric knob, by mouse, keys, or a typed number."""
+
+    # Bindings are looked up in the order in which keys were typed, after what each has done: a digit that
+    # follows "/" at once belongs to the prompt already.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key, f"type({character!r})", show=False) for key, character in TYPED.items()
+    ]
 
     value: reactive[Value] = reactive[Value](None)
     hint: reactive[str] = reactive("")
@@ -71,6 +81,11 @@ class Slider(KnobWidget):
         if self.knob.snaps and isinstance(self.value, int | float):
             self.turn(stepped(self.value, self.knob.snaps, by))
 
+    def action_type(self, character: str) -> None:
+        """Type a digit or the point into the value."""
+        if len(self.typed) < VALUE_WIDTH - 1:
+            self.problem, self.typed = "", self.typed + character
+
     async def action_accept(self) -> None:
         """Take the number that was typed."""
         typed, self.typed = self.typed, ""
@@ -87,11 +102,8 @@ class Slider(KnobWidget):
     # -- input
 
     def on_key(self, event: events.Key) -> None:
-        """Digits are typed into the value; Escape throws them away."""
-        if event.character and event.character in "0123456789." and len(self.typed) < VALUE_WIDTH - 1:
-            self.problem, self.typed = "", self.typed + event.character
-            event.stop()
-        elif event.key == "escape" and (self.typed or self.problem):
+        """Escape throws away what is typed."""
+        if event.key == "escape" and (self.typed or self.problem):
             self.typed = self.problem = ""
             event.stop()
 
