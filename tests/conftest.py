@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import textual._wait
 from hypothesis import HealthCheck, settings
 
 # Triton looks at this when it is imported, which torch may do in any test. With a GPU, kernels are compiled.
@@ -16,3 +17,7 @@ settings.load_profile("any machine")
 # Workers of pytest-xdist inherit these, and whatever runs in a terminal of its own would believe them.
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
+
+# Pilot waits until the process rests, and looks 50 times a second: tests of the interface would mostly sleep.
+textual._wait.SLEEP_GRANULARITY = 0.004
+textual._wait.SLEEP_IDLE = 0.0006

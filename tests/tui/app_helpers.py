@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widget import Widget
 
@@ -13,6 +14,7 @@ from dllm_tui.settings import Settings
 from dllm_tui.tui.app import ChatApp
 from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.pen import Pen
+from dllm_tui.tui.widgets.prompt import Prompt
 from tests.fakes import FakeHost
 
 PEN = Pen.of(theming.shipped()[theming.DEFAULT])
@@ -45,10 +47,12 @@ async def until(pilot: Pilot[None], true: Callable[[], object], seconds: float =
 
 
 async def ask(pilot: Pilot[None], app: ChatApp, text: str = "Tell me a story.") -> None:
-    """Type a prompt and send it."""
+    """Paste a prompt and send it."""
     await until(pilot, lambda: app.screen.query("#prompt"))
-    app.screen.query_one("#prompt").focus()
-    await pilot.press(*(keys(text)), "enter")
+    prompt = app.screen.query_one(Prompt)
+    prompt.focus()
+    prompt.post_message(Paste(text))
+    await pilot.press("enter")
     await pilot.pause()
 
 
