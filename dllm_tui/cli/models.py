@@ -385,11 +385,12 @@ def _family(name: str) -> Family:
     from dllm_tui.families.layout import Config
 
     if path.exists():
-        folder = path
+        folder, name = path, path.resolve().name
     else:
         from dllm_tui.engine.hub import Repository
 
-        folder = Repository.named(name).config()
+        repository = Repository.named(name)
+        folder, name = repository.config(), repository.id
     config = Config(_fields(folder))
     return layout_for(config, name).settled(config)
 
@@ -417,7 +418,10 @@ def _family_in(folder: Path, name: str) -> Family | None:
 
 def _fields(folder: Path) -> dict[str, Any]:
     """A checkpoint's config, read without what loads its weights: that needs torch."""
+    from dllm_tui.engine.links import refuse_escape
+
     path = folder / "config.json"
+    refuse_escape(path)
     try:
         if path.stat().st_size > JSON_LIMIT:
             raise CheckpointError(f"{path} is larger than {JSON_LIMIT >> 20} MB.")

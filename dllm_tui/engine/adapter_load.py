@@ -1,5 +1,6 @@
 """A base with an adapter: the noised stream adapted, the clean one the autoregressive model as it is."""
 
+import math
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -226,9 +227,12 @@ def _dequantised(tensors: dict[str, Tensor], name: str) -> Tensor:
 
 def _number(about: dict[str, str], key: str, path: Path) -> float:
     try:
-        return float(about[key])
+        number = float(about[key])
     except (KeyError, ValueError):
-        raise CheckpointError(f"The adapter {path.name} doesn't say its {key}.", "Install again.") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise CheckpointError(f"The adapter {path.name} doesn't say its {key}.", "Install again.")
+    return number
 
 
 def _adapter_shapes(geometry: Geometry, rank: int, targets: list[str]) -> dict[str, tuple[int, ...]]:

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dllm_tui.engine.links import refuse_escape
 from dllm_tui.engine.shards import Entry, Shard
 from dllm_tui.errors import CheckpointError
-from dllm_tui.families.layout import Config
+from dllm_tui.families.layout import SHOWN, Config, shown
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 JSON_LIMIT = 16 << 20
@@ -35,30 +36,35 @@ class Directory:
         if not path.is_dir():
             raise CheckpointError(f"{path} is not a directory.", "Name a directory with config.json in it.")
         self.path = path
-        root = path.resolve()
-        # In the hub's cache a snapshot's files are links into the repository's folder, two levels up.
-        self._root = root.parent.parent if root.parent.name == "snapshots" else root
         self.config = Config(self.json("config.json"))
         self.generation: Mapping[str, Any] = (
             self.json("generation_config.json") if (path / "generation_config.json").is_file() else {}
         )
 
-    def file(self, name: str) -> Path:
+    def file(self, name: str, said: str = "") -> Path:
         """The path of one of the directory's files.
+
+        Args:
+            name: the file's.
+            said: what is known of it, for messages.
 
         Raises:
             CheckpointError: it is missing, no plain name, or a link that leaves the directory.
         """
         path = self.path / name
         if Path(name).name != name or name in {"", ".", ".."}:
-            raise CheckpointError(f"{name!r} is not the name of a file in the checkpoint's own directory.")
-        if not path.is_file():
-            raise CheckpointError(f"{name} is missing in {self.path}.", "Get the model's files again.")
-        if not path.resolve().is_relative_to(self._root):
             raise CheckpointError(
-                f"{name} is a link that leads out of {self.path}.",
-                "Only files in the checkpoint's own directory are read. Copy the file there.",
+                f"{shown(name)} is not the name of a file in the checkpoint's own directory{said}."
             )
+        try:
+            here = path.is_file()
+        except OSError:  # a name too long for any file
+            here = False
+        if not here:
+            raise CheckpointError(
+                f"{name[:SHOWN]} is missing in {self.path}{said}.", "Get the model's files again."
+            )
+        refuse_escape(path, said)
         return path
 
     def json(self, name: str) -> dict[str, Any]:
@@ -86,18 +92,22 @@ class Directory:
         Raises:
             CheckpointError: a shard is missing or damaged, or there are no weights that can be read.
         """
-        return Tensors([Shard(self.file(name)) for name in self._weights()])
+        return Tensors([Shard(file) for file in self._weights()])
 
-    def _weights(self) -> list[str]:
+    def _weights(self) -> list[Path]:
         names = {entry.name for entry in self.path.iterdir()}
         index = "model.safetensors.index.json"
         if index in names:
             listed = self.json(index).get("weight_map")
             if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
                 raise CheckpointError(f"{index} has no weight_map.", "Get the file again.")
-            return sorted(set(listed.values()))
+            first: dict[str, str] = {}
+            for tensor, file in listed.items():
+                first.setdefault(file, f"; {index} puts tensor {shown(tensor)} there")
+            return [self.file(name, said) for name, said in sorted(first.items())]
         if weights := sorted(name for name in names if name.endswith(".safetensors")):
-            return ["model.safetensors"] if "model.safetensors" in weights else weights
+            whole = "model.safetensors"
+            return [self.file(name) for name in ([whole] if whole in weights else weights)]
         if pickles := sorted(name for name in names if name.endswith(PICKLES)):
             raise CheckpointError(
                 f"The weights in {self.path} are pickle files ({pickles[0]}), which can run code on loading.",

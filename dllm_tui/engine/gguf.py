@@ -224,6 +224,16 @@ class GGUF:
         """llama.cpp's name of the architecture, e.g. ``llama``."""
         return self.get("general.architecture", str)
 
+    def refuse_scaled_rope(self) -> None:
+        """See that the rotary embedding is the plain one.
+
+        Raises:
+            CheckpointError: it is scaled.
+        """
+        kind = self.metadata.get(f"{self.architecture}.rope.scaling.type", "none")
+        if "rope_freqs.weight" in self.entries or kind != "none":
+            raise CheckpointError(f"{self.path.name} scales its rotary embedding; that isn't supported.")
+
     def geometry(self) -> Geometry:
         """The sizes of a dense decoder of the Llama, Qwen2 or Qwen3 type.
 
@@ -238,11 +248,7 @@ class GGUF:
                 raise CheckpointError(f"{self.path.name} says {arch}.{key} is {value}; that can't be.")
             return value
 
-        if (
-            "rope_freqs.weight" in self.entries
-            or self.metadata.get(f"{arch}.rope.scaling.type", "none") != "none"
-        ):
-            raise CheckpointError(f"{self.path.name} scales its rotary embedding; that isn't supported.")
+        self.refuse_scaled_rope()
         embedding = self.entries.get("token_embd.weight")
         if embedding is None or len(embedding.shape) != 2:
             raise CheckpointError(f"{self.path.name} has no tensor 'token_embd.weight' of two dimensions.")

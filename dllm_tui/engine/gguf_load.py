@@ -94,6 +94,7 @@ def moe_network(file: GGUF) -> Network:
         CheckpointError: a size is missing or can't be.
     """
     arch = file.architecture
+    file.refuse_scaled_rope()
     embedding = file.entries.get("token_embd.weight")
 
     def number(key: str) -> int | None:

@@ -95,6 +95,11 @@ class Decoder:
         self.alternatives = alternatives
         self.knobs = live.now
         vocabulary = model.backbone.vocab_size
+        if model.mask_id is None and model.family.noise is Noise.ABSORBING:
+            raise EngineError(
+                f"{model.info.id} doesn't say which of its tokens is the mask.",
+                "Add mask_token_id to its config.json.",
+            )
         mask_id = vocabulary if model.mask_id is None else model.mask_id
         self.canvas = Canvas(prompt_ids, mask_id, noisy=model.family.noise is Noise.UNIFORM)
         self.canvas.given = {len(prompt_ids) + i: token for i, token in enumerate(frame) if token is not None}

@@ -11,7 +11,7 @@ from dllm_tui.engine.tokenizer import ChatTokenizer
 from dllm_tui.errors import CheckpointError
 from dllm_tui.events import ModelInfo
 from dllm_tui.families.family import Attention, Family, Noise
-from dllm_tui.families.layout import Config, Layout
+from dllm_tui.families.layout import Config, Layout, shown
 from dllm_tui.ports import Message
 
 
@@ -102,7 +102,7 @@ def model_of(
     for role, token in {"mask": mask, "delete": delete, "split": split}.items():
         if token is not None and not _is_id(token, size):
             raise CheckpointError(
-                f"{name}: the {role} token's id is {token!r}, and the network has ids 0 to {size - 1}.",
+                f"{name}: the {role} token's id is {shown(token)}, and the network has ids 0 to {size - 1}.",
                 MISFIT,
             )
     return Model(

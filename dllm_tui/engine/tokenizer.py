@@ -18,6 +18,7 @@ from tokenizers import AddedToken, Regex, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 
 from dllm_tui.engine.chat_template import compile_template
+from dllm_tui.engine.links import refuse_escape
 from dllm_tui.errors import CheckpointError
 from dllm_tui.ports import Message
 
@@ -343,6 +344,7 @@ def _template(directory: Path, config: dict[str, Any]) -> str | None:
 
 
 def _read_text(path: Path) -> str:
+    refuse_escape(path)
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise CheckpointError(f"{path.name} is too large for a tokenizer's file.")

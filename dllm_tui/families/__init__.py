@@ -19,7 +19,7 @@ from dllm_tui.families import (
     stable_diffcoder,
     wedlm,
 )
-from dllm_tui.families.layout import Config, Layout
+from dllm_tui.families.layout import SHOWN, Config, Layout
 
 LAYOUTS: tuple[Layout, ...] = (
     llada.LAYOUT,
@@ -64,9 +64,9 @@ def layout_for(config: Config, name: str = "", family: str | None = None) -> Lay
         if layout.family.name == family or (family is None and layout.answers(config, name)):
             return layout
     known = f", or not as {family!r}" if family and candidates else ""
-    shown = config.architecture or config.get("model_type") or "no architecture"
+    said = str(config.architecture or config.get("model_type") or "no architecture")[:SHOWN]
     raise CheckpointError(
-        f"{config.source}: {shown} is not a diffusion model that is known here{known}.",
+        f"{config.source}: {said} is not a diffusion model that is known here{known}.",
         "Run `dllm-chat models` for those that are. An autoregressive model can be turned into one with "
         "`dllm-chat adapt`.",
     )

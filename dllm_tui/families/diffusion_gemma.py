@@ -42,6 +42,7 @@ def network(config: Config) -> Network:
     for name in ("vocab_size", "hidden_size", "num_experts", "sliding_window"):
         text.integer(name)
     text.integer("num_hidden_layers", most=MOST_LAYERS)
+    text.integer("top_k_experts", most=text.integer("num_experts"))
     text.number("final_logit_softcapping")
     config.expect(tie_word_embeddings=True)
     if text.get("use_bidirectional_attention") == "all":

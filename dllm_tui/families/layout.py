@@ -5,6 +5,7 @@ loaded into, and where each tensor goes. The maps are plain functions of names a
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -12,7 +13,19 @@ from typing import Any, TypeAlias
 from dllm_tui.errors import CheckpointError
 from dllm_tui.families.family import Family
 
+MOST = sys.float_info.max
+"""Largest number; a whole one in a JSON file may be larger."""
+
+SHOWN = 80
+"""Longest value from a file that a message repeats."""
+
 UNKNOWN_VARIANT = "This is a variant of the family that isn't known here; its answers would be wrong."
+
+
+def shown(value: object) -> str:
+    """A value from a file for a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 class Config:
@@ -63,15 +76,22 @@ class Config:
             raise CheckpointError(f"{self.source}: {name} is {self._shown(name)}, not a table of fields.")
         return Config(value, f"{self.source}, {name}")
 
-    def number(self, name: str) -> float:
+    def number(self, name: str, most: float = MOST) -> float:
         """A number above zero.
+
+        Args:
+            name: of the field.
+            most: largest that makes sense.
 
         Raises:
             CheckpointError: it is missing or something else.
         """
         value = self.fields.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise CheckpointError(f"{self.source}: {name} is {self._shown(name)}, not a number above zero.")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            limit = "" if most == MOST else f", {most:g} at most"
+            raise CheckpointError(
+                f"{self.source}: {name} is {self._shown(name)}, not a number above zero{limit}."
+            )
         return float(value)
 
     def expect(self, **wanted: object) -> None:
@@ -100,8 +120,18 @@ class Config:
                     UNKNOWN_VARIANT,
                 )
 
+    def multiple(self, name: str, of: str) -> None:
+        """Refuse the checkpoint if one whole number isn't a multiple of another; both, where they are given.
+
+        Raises:
+            CheckpointError: naming both.
+        """
+        whole, part = self.fields.get(name), self.fields.get(of)
+        if type(whole) is int and type(part) is int and whole % part:
+            raise CheckpointError(f"{self.source}: {name} is {whole}, not a multiple of {of}, {part}.")
+
     def _shown(self, name: str) -> str:
-        return repr(self.fields[name]) if name in self.fields else "missing"
+        return shown(self.fields[name]) if name in self.fields else "missing"
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,9 @@ def network(config: Config) -> Network:
     config.refuse("include_bias", "include_qkv_bias", "alibi", "scale_logits", "attention_layer_norm")
     config.refuse("input_emb_norm", "bias_for_layer_norm", "multi_query_attention", "clip_qkv")
     heads = config.integer("n_heads")
+    shared = config.integer("n_kv_heads", default=heads)
+    config.multiple("n_heads", "n_kv_heads")
+    config.multiple("d_model", "n_heads")
     return Network(
         "LlamaForCausalLM",
         {
@@ -70,7 +73,7 @@ def network(config: Config) -> Network:
             "intermediate_size": config.integer("mlp_hidden_size"),
             "num_hidden_layers": config.integer("n_layers", most=MOST_LAYERS),
             "num_attention_heads": heads,
-            "num_key_value_heads": config.integer("n_kv_heads", default=heads),
+            "num_key_value_heads": shared,
             "head_dim": config.integer("d_model") // heads,
             "max_position_embeddings": config.integer("max_sequence_length"),
             "rms_norm_eps": config.number("rms_norm_eps"),

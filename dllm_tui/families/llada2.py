@@ -67,20 +67,23 @@ def network(config: Config) -> Network:
     config.refuse("use_bias", "use_qkv_bias", "norm_head", "norm_softmax", "use_sliding_window")
     config.refuse("using_split_qkv_in_self_attention", "expert_capacity")
     # The reference scores a group by its two best experts, and so does Glm4Moe.
-    if config.integer("num_experts") // config.integer("n_group") < 2:
-        config.expect(n_group=config.integer("num_experts") // 2)
+    experts, groups = config.integer("num_experts", least=2), config.integer("n_group")
+    if experts // groups < 2:
+        config.expect(n_group=experts // 2)
+    config.multiple("num_experts", "n_group")
+    share = config.number("partial_rotary_factor", most=1.0)
     base = dense(config, "Glm4MoeForCausalLM")
     return Network(
         base.kind,
         {
             **base.options,
-            "rope_parameters": rope(config, partial_rotary_factor=config.number("partial_rotary_factor")),
+            "rope_parameters": rope(config, partial_rotary_factor=share),
             "moe_intermediate_size": config.integer("moe_intermediate_size"),
-            "num_experts_per_tok": config.integer("num_experts_per_tok"),
-            "n_routed_experts": config.integer("num_experts"),
+            "num_experts_per_tok": config.integer("num_experts_per_tok", most=experts),
+            "n_routed_experts": experts,
             "n_shared_experts": config.integer("num_shared_experts"),
-            "n_group": config.integer("n_group"),
-            "topk_group": config.integer("topk_group"),
+            "n_group": groups,
+            "topk_group": config.integer("topk_group", most=groups),
             "routed_scaling_factor": config.number("routed_scaling_factor"),
             "first_k_dense_replace": config.integer("first_k_dense_replace", least=0),
             "norm_topk_prob": True,

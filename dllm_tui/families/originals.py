@@ -95,6 +95,7 @@ def sedd_network(config: Config) -> Network:
 
 
 def _network(config: Config, hidden: str, length: str, **options: bool) -> Network:
+    config.multiple(hidden, "n_heads")
     return Network(
         "DDiT",
         {

@@ -36,6 +36,7 @@ def dense(config: Config, kind: str, **options: Any) -> Network:
     config.expect(hidden_act="silu")
     config.refuse("use_sliding_window", "mlp_bias")
     shape = {name: config.integer(name) for name in _SHAPE if name not in options}
+    config.multiple("num_attention_heads", "num_key_value_heads")
     return Network(
         kind,
         {
@@ -58,8 +59,9 @@ def rope(config: Config, **extra: Any) -> dict[str, Any]:
     Raises:
         CheckpointError: the base frequency is missing.
     """
-    if parameters := config.table("rope_parameters").fields:
-        return {**parameters, **extra}
+    parameters = config.table("rope_parameters")
+    if parameters.fields:
+        return {**parameters.fields, "rope_theta": parameters.number("rope_theta"), **extra}
     scaling = dict(config.table("rope_scaling").fields)
     kind = scaling.pop("type", None) or scaling.pop("rope_type", None) or "default"
     return {"rope_type": kind, "rope_theta": config.number("rope_theta"), **scaling, **extra}
@@ -75,6 +77,7 @@ def qwen3_moe(config: Config, **options: Any) -> Network:
         config.expect(decoder_sparse_step=1)
     sizes = ("num_experts", "num_experts_per_tok", "moe_intermediate_size")
     experts = {name: config.integer(name) for name in sizes if name not in options}
+    config.integer("num_experts_per_tok", most=experts["num_experts"])
     return dense(config, "Qwen3MoeForCausalLM", **experts, **options)
 
 

@@ -104,6 +104,9 @@ def test_show_says_what_is_missing_and_what_would_fit():
 def test_show_a_family_and_a_directory(tmp_path: Path):
     assert "LLaDA 2.1" in run("show", "llada2.1")[1]
     assert "LLaDA" in run("show", str(copied("llada", tmp_path / "mine")))[1]
+    # The directory's own name tells the family, as when it is loaded; one above it doesn't.
+    mdlm = copied("a2d_mdlm", tmp_path / "bd3lm" / "mine")
+    assert "full attention" in run("show", str(mdlm))[1]
     (tmp_path / "mine" / "config.json").write_text("[]")
     code, _, err = run("show", str(tmp_path / "mine"))
     assert code == 1

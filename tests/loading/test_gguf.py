@@ -79,6 +79,7 @@ def write(
     family: str,
     kind: gguf.GGMLQuantizationType | None = None,
     claimed: Mapping[str, int] | None = None,
+    scaling: gguf.RopeScalingType | None = None,
 ) -> Path:
     """A golden checkpoint as a GGUF file; ``claimed`` sizes stand in its header instead of its own."""
     arch = FAMILIES[family]
@@ -97,6 +98,8 @@ def write(
         writer.add_key_length(o["head_dim"])
     writer.add_layer_norm_rms_eps(o["rms_norm_eps"])
     writer.add_rope_freq_base(o["rope_parameters"]["rope_theta"])
+    if scaling:
+        writer.add_rope_scaling_type(scaling)
     writer.add_causal_attention(False)
     if "num_experts" in o:
         writer.add_expert_count(o["num_experts"])
@@ -186,6 +189,13 @@ def test_size_missing(tmp_path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.close()
     with pytest.raises(CheckpointError, match=r"broken\.gguf: .*num_experts_per_tok|vocab_size|hidden_size"):
+        load(file)
+
+
+@pytest.mark.parametrize("family", ["dream", "rnd1"])
+def test_scaled_rotary_embedding(tmp_path: Path, family: str) -> None:
+    file = write(tmp_path / f"{family}.gguf", family, scaling=gguf.RopeScalingType.YARN)
+    with pytest.raises(CheckpointError, match="scales its rotary embedding"):
         load(file)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from dllm_tui.engine import Engine
+from dllm_tui.errors import EngineError
 from dllm_tui.families import LAYOUTS, layout_for
 from dllm_tui.families.family import Attention, Noise
 from dllm_tui.families.layout import Config
@@ -116,6 +118,11 @@ def test_restricted_licences_say_so() -> None:
 def test_ids_from_configs(family: str, mask: int | None, stops: set[int], pad: int | None) -> None:
     model = load(DATA / family)
     assert (model.mask_id, model.stop_ids, model.pad_id) == (mask, frozenset(stops), pad)
+
+
+def test_without_a_mask_nothing_is_generated() -> None:
+    with pytest.raises(EngineError, match="which of its tokens is the mask"):
+        next(Engine(load(DATA / "llada2")).generate([1]))
 
 
 def test_ids_that_cannot_be_are_left_out(tmp_path: Path) -> None:

@@ -95,14 +95,27 @@ class TestShards:
     def test_missing(self, llada: Path) -> None:
         split(llada)
         (llada / "model-00002-of-00002.safetensors").unlink()
-        assert "model-00002-of-00002.safetensors is missing" in refused(llada)
+        message = refused(llada)
+        assert "model-00002-of-00002.safetensors is missing" in message
+        assert "model.safetensors.index.json puts tensor 'model.transformer." in message
+
+    def test_name_too_long_for_a_file(self, llada: Path) -> None:
+        where = split(llada)
+        where[FIRST] = "long" * 2000
+        (llada / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+        message = refused(llada)
+        assert "is missing" in message
+        assert FIRST in message
+        assert len(message) < 500
 
     @pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "sub/model.safetensors", ".."])
     def test_index_that_leads_elsewhere(self, llada: Path, name: str) -> None:
         where = split(llada)
         where[FIRST] = name
         (llada / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
-        assert repr(name) in refused(llada)
+        message = refused(llada)
+        assert repr(name) in message
+        assert FIRST in message
 
     def test_same_tensor_in_two(self, llada: Path) -> None:
         split(llada)
@@ -123,13 +136,13 @@ class TestFiles:
         weights(llada).unlink()
         assert "no weights" in refused(llada)
 
-    def test_link_that_leaves_the_directory(self, llada: Path) -> None:
-        outside = llada.parent / "outside.safetensors"
-        weights(llada).rename(outside)
-        weights(llada).symlink_to(outside)
-        message = refused(llada)
-        assert "model.safetensors" in message
-        assert "link" in message
+    @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer_config.json"])
+    def test_link_that_leaves_the_directory(self, llada: Path, name: str) -> None:
+        (llada / "tokenizer_config.json").write_text("{}")
+        outside = llada.parent / name
+        (llada / name).rename(outside)
+        (llada / name).symlink_to(outside)
+        assert f"{name} is a link that leads out of" in refused(llada)
 
     def test_links_of_the_hubs_cache_are_followed(self, tmp_path: Path) -> None:
         snapshot = tmp_path / "models--org--llada" / "snapshots" / "0123"
@@ -230,6 +243,8 @@ class TestConfigs:
             ("llada", {"n_layers": "three"}, "n_layers"),
             ("llada", {"n_layers": -3}, "n_layers"),
             ("llada", {"rms_norm_eps": True}, "rms_norm_eps"),
+            ("llada", {"rope_theta": 10**400}, "rope_theta"),
+            ("llada", {"n_kv_heads": 3}, "n_kv_heads"),
             ("llada_moe", {"moe_router_score_function": "sigmoid"}, "moe_router_score_function"),
             ("llada_moe", {"shared_expert_intermediate_size": 24}, "shared_expert_intermediate_size"),
             ("llada_moe", {"qk_layernorm": False}, "qk_layernorm"),
@@ -241,9 +256,15 @@ class TestConfigs:
             ("llada2", {"use_qkv_bias": True}, "use_qkv_bias"),
             ("llada2", {"moe_intermediate_size": None}, "moe_intermediate_size"),
             ("llada2", {"n_group": 8}, "n_group"),
+            ("llada2", {"n_group": 3}, "n_group"),
+            ("llada2", {"topk_group": 50}, "topk_group"),
+            ("llada2", {"num_experts_per_tok": 50}, "num_experts_per_tok"),
+            ("llada2", {"partial_rotary_factor": 1.5}, "partial_rotary_factor"),
             ("dream", {"use_sliding_window": True}, "use_sliding_window"),
             ("dream", {"hidden_act": "gelu"}, "hidden_act"),
             ("dream", {"rope_theta": None}, "rope_theta"),
+            ("dream", {"rope_parameters": {"rope_type": "default"}}, "rope_theta"),
+            ("dream", {"num_key_value_heads": 3}, "num_key_value_heads"),
             ("fast_dllm_v2", {"bd_size": None}, "bd_size"),
             ("sdar", {"attention_bias": True}, "attention_bias"),
             ("sdar", {"block_size": 0}, "block_size"),
@@ -251,8 +272,10 @@ class TestConfigs:
             ("rnd1", {"norm_topk_prob": False}, "norm_topk_prob"),
             ("rnd1", {"decoder_sparse_step": 2}, "decoder_sparse_step"),
             ("rnd1", {"mlp_only_layers": [0]}, "mlp_only_layers"),
+            ("rnd1", {"num_experts_per_tok": 100}, "num_experts_per_tok"),
             ("mdlm", {"time_conditioning": True}, "time_conditioning"),
             ("bd3lm", {"adaln": False}, "adaln"),
+            ("bd3lm", {"n_heads": 7}, "n_heads"),
             ("diffusion_gemma", {"canvas_length": None}, "canvas_length"),
             ("diffusion_gemma", {"text_config": None}, "text_config"),
         ],

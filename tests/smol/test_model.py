@@ -90,7 +90,7 @@ def test_adapter_of_another_base_is_refused(base: Path):
         assemble(base, "0" * 64, CPU, torch.float32)
 
 
-@pytest.mark.parametrize("damage", ["missing", "shape", "nan", "cut", "other", "rank"])
+@pytest.mark.parametrize("damage", ["missing", "shape", "nan", "cut", "other", "rank", "scale"])
 def test_damaged_adapters_are_told(base: Path, tmp_path: Path, damage: str):
     path = tmp_path / "adapter.safetensors"
     tensors, about = load_file(smol.ADAPTER), {"format": "dllm-adapter", "base_sha256": smol.BASE.sha256}
@@ -106,6 +106,8 @@ def test_damaged_adapters_are_told(base: Path, tmp_path: Path, damage: str):
         about = {}
     elif damage == "rank":
         about["rank"] = "many"
+    elif damage == "scale":
+        about["scale"] = "inf"
     save_file(tensors, path, about)
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-100])
