@@ -39,10 +39,12 @@ class Inspecting:
         self._position = position if position is not None else max(changed, default=0)
         self._chat.show_inspector(True)
         self._chat.set_focus(self._chat.inspector)
+        self._scrubbing.keep_in_sight(self._position)
         self.tick()
 
     def stop(self) -> None:
         """Close it."""
+        self._scrubbing.keep_in_sight(None)
         self._chat.show_inspector(False)
         if self._view:
             self._view.inspect(None)
@@ -53,6 +55,7 @@ class Inspecting:
         canvas = self._view.canvas if self._view else None
         at = canvas.neighbour(self._position, lines) if lines and canvas else self._position + by
         self._position = min(max(at, 0), max(len(self._chat.timeline.scrub.canvas) - 1, 0))
+        self._scrubbing.keep_in_sight(self._position)
         self.tick()
 
     def tick(self) -> None:
@@ -72,5 +75,5 @@ class Inspecting:
         if view:
             view.inspect(position)
         seen = sightings(scrub.events[: scrub.count], position) if position is not None else []
-        where = "" if scrub.moment is None else f"step {scrub.moment + 1} of {scrub.last + 1}"
+        where = "" if scrub.moment is None else f"step {scrub.moment + 1}"
         self._chat.inspector.show(state, position, seen, where)

@@ -27,6 +27,8 @@ class Scrubbing:
         """What is seen is not the newest step."""
         self._grown = False
         """Steps have come that were not drawn."""
+        self._kept: int | None = None
+        """A position that is to stay in sight."""
 
     @property
     def playing(self) -> bool:
@@ -75,8 +77,8 @@ class Scrubbing:
         self._away = scrub.moment is not None
         if view:
             view.show_state(scrub.canvas if self._away else None)
-            self._chat.call_after_refresh(self._scroll_to, view)
-        meters.then = f"step {scrub.moment + 1} of {scrub.last + 1}" if scrub.moment is not None else ""
+            self._chat.call_after_refresh(self._scroll_to_change, view)
+        meters.then = f"step {scrub.moment + 1}" if scrub.moment is not None else ""
         meters.reading = scrub.reading if self._away else self._reading
         timeline.redraw()
 
@@ -109,6 +111,12 @@ class Scrubbing:
             scrub.go(at)
         self.show()
 
+    def keep_in_sight(self, position: int | None) -> None:
+        """Scroll to a position of the canvas, and let no step scroll it away; with ``None``, let go of it."""
+        self._kept = position
+        if self.view and position is not None:
+            self._chat.call_after_refresh(self._scroll_to, self.view, position)
+
     def leave(self) -> None:
         """Look at the newest step of the newest answer."""
         if self._answer is not self._newest:
@@ -132,15 +140,20 @@ class Scrubbing:
             return "timeline"
         return f"timeline of answer {answers.index(self._answer) + 1} of {len(answers)}"
 
-    def _scroll_to(self, view: AnswerView) -> None:
-        """Bring what the step changed into view."""
-        canvas, conversation = view.canvas, self._chat.conversation
-        if not self._away or canvas is None or not canvas.is_attached:
+    def _scroll_to_change(self, view: AnswerView) -> None:
+        """Bring what the step changed into view, or what is to be kept there."""
+        canvas = view.canvas
+        if self._away and canvas is not None:
+            state = canvas.state
+            changed = state.fresh or state.dropped.keys() or {state.active.start, len(state) - 1}
+            self._scroll_to(view, max(changed) if self._kept is None else self._kept)
+
+    def _scroll_to(self, view: AnswerView, position: int) -> None:
+        canvas = view.canvas
+        if canvas is None or not canvas.is_attached:
             return
-        state = canvas.state
-        changed = state.fresh or state.dropped.keys() or {state.active.start, len(state) - 1}
-        lines = canvas.flow.lines_of(min(max(changed), max(len(state) - 1, 0)))
+        lines = canvas.flow.lines_of(min(position, max(len(canvas.state) - 1, 0)))
         top = canvas.virtual_region.y + view.virtual_region.y
-        conversation.scroll_to_region(
+        self._chat.conversation.scroll_to_region(
             Region(0, top + lines.start, 1, max(len(lines), 1)), animate=False, force=True
         )

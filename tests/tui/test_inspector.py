@@ -10,6 +10,7 @@ from dllm_tui.settings import Settings
 from dllm_tui.tui.app import ChatApp
 from dllm_tui.tui.sightings import sightings
 from dllm_tui.tui.widgets.canvas import GUTTER, Canvas
+from dllm_tui.tui.widgets.conversation import Conversation
 from dllm_tui.tui.widgets.inspector import Inspector
 from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.timeline import TimelineRow
@@ -170,16 +171,35 @@ async def test_an_earlier_step_of_the_same_position():
         await opened(pilot, app)
         await pilot.press("end", *["left_square_bracket"] * 2)
         await pilot.pause()
-        assert panel(app).border_subtitle == "step 39 of 41"
+        assert panel(app).border_subtitle == "step 39"
         assert "not live" in said(app.query_one(TimelineRow))
         position = panel(app).position
         assert position is not None
         await pilot.press("right_square_bracket")
         await pilot.pause()
-        assert panel(app).border_subtitle == "step 40 of 41"
+        assert panel(app).border_subtitle == "step 40"
         await pilot.press("escape")
         await pilot.pause()
         assert "not live" not in said(app.query_one(TimelineRow))
+
+
+async def test_what_is_inspected_is_in_sight():
+    app = make_app(RecordedHost(STORY))
+    async with app.run_test(size=(80, 12)) as pilot:
+        await opened(pilot, app)
+        canvas = app.query(Canvas).last()
+
+        def row(position: int) -> int:
+            return canvas.region.y + canvas.flow.lines_of(position).start
+
+        seen = app.query_one(Conversation).scrollable_content_region
+        for key, position in (("home", 0), ("end", 95), ("home", 0)):
+            await pilot.press(key)
+            await until(pilot, lambda: panel(app).position == position)  # noqa: B023 – awaited in this turn
+            await until(pilot, lambda: seen.y <= row(position) < seen.bottom)  # noqa: B023
+        await pilot.press("end", "left_square_bracket", "home", "right_square_bracket")
+        await pilot.pause()
+        await until(pilot, lambda: seen.y <= row(0) < seen.bottom)
 
 
 async def test_a_run_that_goes_on_is_inspected_while_it_does():
