@@ -104,6 +104,17 @@ async def test_meters_without_a_run_show_no_numbers():
         assert not any(character.isdigit() for character in said(app.widget))
 
 
+async def test_meters_show_confidence_first_where_there_is_room_for_one_chart():
+    app = Board(Meters(PEN))
+    async with app.run_test(size=(40, 5)) as pilot:
+        app.widget.styles.height = 5
+        app.widget.reading = READING
+        await pilot.pause()
+        title, chart = said(app.widget).splitlines()[3:]
+        assert title == "lowest confidence taken  ┈┈ 0.70"
+        assert chart.startswith("▇▂█┈")
+
+
 @pytest.mark.parametrize(("width", "height"), [(40, 3), (20, 5), (8, 12), (3, 2), (100, 30)])
 async def test_meters_fit_any_room(width, height):
     app = Board(Meters(ASCII_PEN))

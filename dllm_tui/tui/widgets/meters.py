@@ -111,6 +111,8 @@ class Meters(Drawn):
                 + (gap if room >= 8 else [])
                 + self._confidence(reading, width, rows)
             )
+        elif room >= 2:
+            lines += [Strip([])] * (room - 2) + self._confidence(reading, width, 1)
         return lines
 
     def _numbers(self, reading: Reading, *, known: bool) -> list[Strip]:
