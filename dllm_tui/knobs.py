@@ -71,8 +71,8 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
         """The allowed values in words, e.g. ``a whole number from 1 to 1024``."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        kind = "a whole number" if self.type is int else "a number"
-        text = f"{kind} from {self.low:g} to {self.high:g}" if self.high is not None else kind
+        kind, form = ("a whole number", ".0f") if self.type is int else ("a number", "g")
+        text = f"{kind} from {self.low:{form}} to {self.high:{form}}" if self.high is not None else kind
         return text + (" or none" if self.optional else "")
 
 

@@ -263,8 +263,8 @@ class Composer(Vertical):
         above, typed = self.above, self.prompt.text
         if not above.completions:
             return False
-        if sending and not above.moved and (typed.endswith(" ") or self._right(typed)):
-            return False
+        if sending and not above.moved and (typed[-1:] in " 0123456789" or self._right(typed)):
+            return False  # a wrong number is not made another one in passing
         completion = above.completions[above.chosen]
         self.prompt.replace_text(completion.text)
         return not sending or completion.text.endswith(" ")
