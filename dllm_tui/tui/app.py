@@ -686,6 +686,12 @@ class ChatApp(Following, inherit_bindings=False):
             )
         )
 
+    @on(Prompt.Edited)
+    def _typing(self) -> None:
+        """Who goes on typing after Ctrl+C stays: the next one is a first one again."""
+        if self._chat.composer.prompt.text:
+            self._interrupted = 0.0
+
     def action_interrupt(self) -> None:
         """Copy a selection; stop; clear the prompt; the second time, quit."""
         prompt = self._chat.composer.prompt

@@ -535,6 +535,7 @@ async def test_slash_commands_turn_knobs():
         ("/steps ", "from 1 to 4096"),
         ("/steps many", "from 1 to 4096"),
         ("/threshold 2", "from 0 to 1"),
+        ("/top-p 0", "from 0.01 to 1"),
         ("/policy luck", "one of confidence"),
         ("/preset fast", "draft, balanced, polished"),
         ("/stpes 4", "did you mean /steps"),
@@ -548,6 +549,7 @@ async def test_wrong_commands_say_what_is_right(command, message):
     async with app.run_test(size=SIZE) as pilot:
         before = app.session.knobs
         prompt(app).replace_text(command)
+        await pilot.pause()
         await pilot.press("enter")
         await pilot.pause()
         assert message in hover(app)
@@ -959,8 +961,7 @@ async def test_control_c_clears_then_stops_then_quits():
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("a", "ctrl+c")
         assert prompt(app).text == ""
-        app._interrupted = 0.0
-        await ask(pilot, app)
+        await ask(pilot, app)  # soon, but who types goes on
         await pilot.press("ctrl+c")
         await until(pilot, lambda: host.runs[0].cancelled)
         app._interrupted = 0.0
