@@ -101,6 +101,8 @@ class ModelInfo(Record, frozen=True, kw_only=True):
     tokenizer_sha256: str | None = None
     policies: tuple[str, ...] = ()
     """Policies that make sense for this model, the default first."""
+    caches: tuple[str, ...] = ()
+    """Caches that it can decode with."""
     unkept: str = ""
     """Why no run can go on from a canvas that a person has changed; empty where one can."""
     fixed_knobs: dict[str, str] = {}

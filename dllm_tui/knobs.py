@@ -27,7 +27,8 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
     snaps: tuple[float, ...] = ()
     """Values that a slider rests on; a typed value may lie between them."""
-    choices: tuple[str, ...] = ()
+    choices: dict[str, str] = {}
+    """Named values, and what each does."""
     optional: bool = False
     """``None`` is a value too (shown as ``auto`` or ``off``)."""
     holds: Holds = "step"
@@ -109,6 +110,18 @@ SCHEDULES: dict[str, str] = {
 }
 """How many tokens a step commits at least, and who counts like that."""
 
+CACHES: dict[str, str] = {
+    "auto": "exact where the model can, otherwise none",
+    "none": "every forward reads everything",
+    "exact": "finished blocks, which nothing changes any more",
+    "prefix": "approximate: what stands before the block, as it was when the block began (Fast-dLLM)",
+    "dual": "approximate: what stands on both sides of what is denoised, as it was before (Fast-dLLM)",
+}
+"""What is kept between forwards. The approximate ones make another answer than the model's own."""
+
+APPROXIMATE = frozenset({"prefix", "dual"})
+"""Caches whose keys and values are not quite the model's."""
+
 SUITED: dict[str, dict[str, Value]] = {"verify": {"steps": 1}}
 """What a policy works best with, where people ask for nothing else: a draft that is judged needs one step."""
 
@@ -159,7 +172,7 @@ KNOBS: dict[str, Knob] = {
             help="The rule that picks what to commit in a step.",
             type=str,
             default="confidence",
-            choices=tuple(POLICIES),
+            choices=POLICIES,
         ),
         Knob(
             name="schedule",
@@ -167,7 +180,7 @@ KNOBS: dict[str, Knob] = {
             help="How many tokens a step commits at least; all but the first are those of a reference.",
             type=str,
             default="pace",
-            choices=tuple(SCHEDULES),
+            choices=SCHEDULES,
             holds="block",
         ),
         Knob(
@@ -216,7 +229,7 @@ KNOBS: dict[str, Knob] = {
             help="Keys and values kept between forwards; prefix and dual are approximate, and faster.",
             type=str,
             default="auto",
-            choices=("auto", "none", "exact", "prefix", "dual"),
+            choices=CACHES,
             holds="run",
         ),
         Knob(

@@ -150,6 +150,7 @@ def adapted(
             context_length=geometry.context_length,
             tokenizer_sha256=base.words.sha256,
             policies=family.policies,
+            caches=family.caches,
             fixed_knobs=family.fixed_knobs,
             versions={library: version(library) for library in ("torch", "tokenizers", "gguf")},
         ),

@@ -443,13 +443,10 @@ def plan_for(family: Family, canvas: Canvas, knobs: Knobs) -> Plan:
         EngineError: the family can't decode that way.
     """
     full = family.attention is Attention.FULL
-    possible = ("auto", "none", "prefix", "dual") if full else ("auto", "exact")
-    if family.attention is Attention.BLOCK_CAUSAL and family.grid and "block_size" not in family.fixed_knobs:
-        possible += ("dual",)
-    if knobs.cache not in possible:
+    if knobs.cache not in family.caches:
         only = "has no exact cache" if full else "keeps an exact cache"
         raise EngineError(
-            f"cache is {knobs.cache!r}, but {family.title} {only}.", f"Use one of {', '.join(possible)}."
+            f"cache is {knobs.cache!r}, but {family.title} {only}.", f"Use one of {', '.join(family.caches)}."
         )
     if family.two_streams:
         return TwoStreams(canvas, family.shift)

@@ -128,6 +128,7 @@ def model_of(
             context_length=backbone.context_length,
             tokenizer_sha256=words.sha256 if words else None,
             policies=family.policies,
+            caches=family.caches,
             fixed_knobs=family.fixed_knobs,
             unkept=family.unkept,
             versions={library: version(library) for library in ("torch", "transformers", "tokenizers")},

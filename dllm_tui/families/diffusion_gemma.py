@@ -31,6 +31,9 @@ FAMILY = Family(
         "block_size": "The canvas of DiffusionGemma has 256 cells.",
         "threshold": "DiffusionGemma accepts by entropy: turn that.",
         "edit_threshold": "Every cell may change in every step.",
+        "schedule": "The entropy bound says how many cells are accepted.",
+        "distance_penalty": "All cells count alike.",
+        "pick_temperature": "The surest cells are accepted.",
         "cfg_scale": "There is no mask to hide the prompt with.",
     },
 )

@@ -137,6 +137,15 @@ class Family:
     """Knobs that it doesn't have, each with the reason shown to people."""
 
     @property
+    def caches(self) -> tuple[str, ...]:
+        """Values of the knob ``cache`` that it can decode with."""
+        if self.attention is Attention.FULL:
+            return "auto", "none", "prefix", "dual"
+        in_parts = self.grid and not self.two_streams and "block_size" not in self.fixed_knobs
+        sub_block = ("dual",) if in_parts and self.attention is Attention.BLOCK_CAUSAL else ()
+        return "auto", "exact", *sub_block
+
+    @property
     def unkept(self) -> str:
         """Why a run can't go on from a canvas that a person has changed; empty where it can."""
         if self.noise is Noise.UNIFORM:

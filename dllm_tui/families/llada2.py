@@ -57,6 +57,18 @@ INSERTING = replace(
     ),
     revision=Revision.INSERT_DELETE,
     defaults=FAMILY.defaults.replace(threshold=0.5, edit_threshold=0.0),
+    policies=("confidence",),
+    fixed_knobs={
+        **FIXED_BLOCK,
+        "steps": "A block ends when nothing changes any more, or after 16 forwards of repair.",
+        "schedule": "A step commits one more than it has inserted, at least.",
+        **dict.fromkeys(
+            ("temperature", "top_p", "top_k", "seed"), "Nothing is drawn: the best token counts."
+        ),
+        **dict.fromkeys(
+            ("entropy_bound", "distance_penalty", "pick_temperature"), "Confidence alone counts."
+        ),
+    },
 )
 
 

@@ -12,7 +12,7 @@ from textual.content import Content
 from dllm_tui import theming
 from dllm_tui.errors import DllmError
 from dllm_tui.events import RunStart
-from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, KnobError
+from dllm_tui.knobs import KNOBS, PRESETS, KnobError
 from dllm_tui.ports import Run
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
@@ -367,8 +367,8 @@ class ChatApp(Following, inherit_bindings=False):
         from dllm_tui.tui.screens.pick import Pick
 
         selector = event.selector
-        details = POLICIES if selector.knob.name == "policy" else {}
-        choices = [Choice(value, value, about=details.get(value, "")) for value in selector.choices]
+        about = selector.knob.choices
+        choices = [Choice(value, value, about=about.get(value, "")) for value in selector.choices]
 
         def chosen(value: str | None) -> None:
             if value is not None:

@@ -76,7 +76,7 @@ def commands() -> dict[str, Command]:
 
 
 def _turning(knob: Knob, name: str, *, alias: bool = False) -> Command:
-    values = knob.choices or tuple(f"{snap:g}" for snap in knob.snaps)
+    values = tuple(knob.choices) or tuple(f"{snap:g}" for snap in knob.snaps)
     usage = f"/{name} {'NAME' if knob.choices else 'N'}"
     return Command(name, usage, knob.help, knob=knob, values=values, alias=alias)
 

@@ -13,7 +13,7 @@ from textual.timer import Timer
 
 from dllm_tui.errors import DllmError
 from dllm_tui.events import AnyEvent, Done, Error, KnobChange
-from dllm_tui.knobs import POLICIES
+from dllm_tui.knobs import APPROXIMATE, POLICIES
 from dllm_tui.ports import HostState, Run
 from dllm_tui.session import Session
 from dllm_tui.settings import Settings
@@ -246,6 +246,7 @@ class Following(BaseApp, inherit_bindings=False):
 
     def _show_knobs(self) -> None:
         self._chat.panel.show(self.session.knobs, self._effects)
+        self._chat.status.approximate = self.session.knobs.cache in APPROXIMATE
 
     def theme_changed(self) -> None:
         """Draw the canvases anew."""

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from dllm_tui.engine import Engine
 from dllm_tui.errors import EngineError
 from dllm_tui.families import LAYOUTS, layout_for
+from dllm_tui.families.catalogue import FAMILIES
 from dllm_tui.families.family import Attention, Noise
 from dllm_tui.families.layout import Config
 from dllm_tui.knobs import KNOBS, POLICIES
@@ -93,6 +94,30 @@ def test_declarations_are_consistent(layout) -> None:
     assert family.shift in {0, 1}
     assert (family.noise is Noise.UNIFORM) == (family.attention is Attention.ENCODER_CANVAS)
     assert not family.grid or family.grid % family.defaults.block_size == 0
+
+
+def test_knobs_that_nothing_reads_are_not_offered() -> None:
+    """Insertion and deletion are a state machine of their own, which knows two thresholds."""
+    family = FAMILIES["llada2.2"]
+    assert family.policies == ("confidence",)
+    free = KNOBS.keys() - family.fixed_knobs.keys()
+    assert free == {"threshold", "edit_threshold", "policy", "max_new_tokens", "cache", "cfg_scale"}
+
+
+@pytest.mark.parametrize(
+    ("family", "caches"),
+    [
+        ("llada", ("auto", "none", "prefix", "dual")),
+        ("sdar", ("auto", "exact")),
+        ("fast-dllm-v2", ("auto", "exact", "dual")),
+        ("nemotron", ("auto", "exact")),
+        ("wedlm", ("auto", "exact")),
+        ("diffusion-gemma", ("auto", "exact")),
+    ],
+)
+def test_approximate_caches_are_off_unless_asked_for(family: str, caches: tuple[str, ...]) -> None:
+    assert FAMILIES[family].caches == caches
+    assert FAMILIES[family].defaults.cache == "auto"
 
 
 def test_restricted_licences_say_so() -> None:

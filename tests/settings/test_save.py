@@ -101,7 +101,7 @@ def values() -> st.SearchStrategy[tuple[str, object]]:
         st.tuples(st.just("fps"), st.integers(1, 120)),
         st.tuples(st.just("mouse"), st.booleans()),
         st.tuples(st.sampled_from(["model", "theme", "system"]), st.text(min_size=1)),
-        st.tuples(st.just("knobs.policy"), st.sampled_from(KNOBS["policy"].choices)),
+        st.tuples(st.just("knobs.policy"), st.sampled_from(sorted(KNOBS["policy"].choices))),
         *numbers,
     )
 

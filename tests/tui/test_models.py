@@ -85,3 +85,35 @@ async def test_knobs_that_the_next_model_lacks_are_disabled_with_the_reason():
         app.take_model("org/other")
         await until(pilot, lambda: "It has no blocks." in said(slider(app, "block_size")))
         assert not slider(app, "block_size").can_focus
+
+
+async def test_an_approximate_cache_is_called_so_wherever_it_is_met():
+    host = FakeHost()
+    host.model = msgspec.structs.replace(MODEL, cache="none", caches=("auto", "none", "prefix", "dual"))
+    host.become_ready()
+    app = make_app(host)
+    async with app.run_test(size=(110, 60)) as pilot:
+        await pilot.press(*keys("/more"), "enter")
+        await until(pilot, lambda: app.screen.query("#knob-cache"))
+        cache = app.screen.query_one("#knob-cache")
+        assert "no cache" in said(app.screen.query_one("#status"))
+        cache.focus()
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, Pick) and app.screen.query("OptionList"))
+        assert said(app.screen.query_one("OptionList")).count("approximate") == 2
+        assert "exact " not in said(app.screen.query_one("OptionList")).replace("exact where", "")
+        await pilot.press(*keys("prefix"), "enter")
+        await until(pilot, lambda: "prefix, approximate" in said(cache))
+        assert "approximate cache" in said(app.screen.query_one("#status"))
+
+
+async def test_where_the_cache_is_exact_there_is_none_to_choose():
+    host = FakeHost()
+    host.model = msgspec.structs.replace(MODEL, caches=("auto", "exact"))
+    host.become_ready()
+    app = make_app(host)
+    async with app.run_test(size=(110, 60)) as pilot:
+        await pilot.press(*keys("/more"), "enter")
+        await until(pilot, lambda: app.screen.query("#knob-cache"))
+        assert "The model's own is exact" in said(app.screen.query_one("#knob-cache"))
+        assert not app.screen.query_one("#knob-cache").focusable

@@ -13,7 +13,17 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from dllm_tui.events import ModelInfo
-from dllm_tui.knobs import KNOBS, POLICIES, PRESETS, Knob, Knobs, Value
+from dllm_tui.knobs import (
+    APPROXIMATE,
+    CACHES,
+    KNOBS,
+    POLICIES,
+    PRESETS,
+    SCHEDULES,
+    Knob,
+    Knobs,
+    Value,
+)
 from dllm_tui.tui.commands import FIRST_KNOBS
 from dllm_tui.tui.marks import UNICODE, Marks
 from dllm_tui.tui.metrics import Effects
@@ -22,6 +32,8 @@ from dllm_tui.tui.widgets.knob import LABEL_WIDTH, KnobWidget, Turnable, Turned
 from dllm_tui.tui.widgets.slider import Slider, value_text
 
 PRESET_GAP = 2
+EXACT_ALONE = ("auto", "exact")
+"""Caches where there is nothing to choose."""
 
 
 _HINTS: dict[str, Callable[[Any, Marks], str]] = {
@@ -41,6 +53,8 @@ _HINTS: dict[str, Callable[[Any, Marks], str]] = {
     "cfg_scale": lambda value, _: "away from the unprompted answer" if value else "off",
     "seed": lambda value, _: "drawn anew for each answer" if value is None else "the same draw every time",
     "policy": lambda value, _: POLICIES[value],
+    "schedule": lambda value, _: SCHEDULES[value],
+    "cache": lambda value, _: CACHES[value],
 }
 
 
@@ -68,7 +82,7 @@ class Selector(KnobWidget):
     def __init__(self, pen: Pen, knob: Knob) -> None:
         super().__init__(pen, knob)
         self.add_class("selector")
-        self.set_reactive(Selector.choices, knob.choices)
+        self.set_reactive(Selector.choices, tuple(knob.choices))
 
     def show(self, value: Value, hint: str) -> None:
         """Show a value; what it does is said when the mouse rests on it."""
@@ -108,7 +122,8 @@ class Selector(KnobWidget):
         else:
             value = pen.turned if self.turned else pen.accent
             value += Style(reverse=True, bold=True) if self.has_focus else Style()
-            segments.append(Segment(f"{self.value} {pen.marks.opens}", value))
+            approximate = ", approximate" if self.value in APPROXIMATE else ""
+            segments.append(Segment(f"{self.value}{approximate} {pen.marks.opens}", value))
         if self.turned:
             segments.append(Segment(f"  {self.pending}", pen.turned))
         return self.finish(Strip(segments))
@@ -212,6 +227,10 @@ class KnobPanel(VerticalScroll, can_focus=False):
         widget.reason = self._model.fixed_knobs.get(name, "")
         if isinstance(widget, Selector) and name == "policy":
             widget.choices = self._model.policies or tuple(POLICIES)
+        if isinstance(widget, Selector) and name == "cache":
+            widget.choices = self._model.caches or tuple(CACHES)
+            if widget.choices == EXACT_ALONE:
+                widget.reason = "The model's own is exact."
 
     def show(self, knobs: Knobs, effects: Effects) -> None:
         """Show a setting."""

@@ -17,6 +17,8 @@ class StatusLine(Drawn):
     """Draws a :class:`~dllm_tui.session.HostState`; what does not fit is left out from the middle."""
 
     state: reactive[HostState] = reactive(HostState(phase="loading"))
+    approximate: reactive[bool] = reactive(False)
+    """An approximate cache is chosen."""
     running: reactive[bool] = reactive(False)
     instead: reactive[str] = reactive("")
     """Said in place of what goes on, where nothing goes on now: a replay is paused."""
@@ -44,7 +46,8 @@ class StatusLine(Drawn):
         parts = [Segment(" dllm-chat ", pen.lit), Segment("  ")]
         if model is None:
             return [*parts, Segment(printable(self.state.requested, pen.glyphs), pen.bold)]
-        cache = {"none": "no cache"}.get(model.cache, f"{model.cache} cache")
+        kept = "approximate" if self.approximate else model.cache
+        cache = {"none": "no cache"}.get(kept, f"{kept} cache")
         about = dot.join((model.title, f"{model.device} {DTYPES.get(model.dtype, model.dtype)}", cache))
         name, about = (printable(text, pen.glyphs) for text in (model.id, about))
         return [*parts, Segment(name, pen.bold), Segment(" " + about, pen.muted)]
