@@ -209,7 +209,7 @@ class Change(Record, frozen=True, kw_only=True):
 
 
 class Guess(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model would put at a cell that stays undecided."""
+    """What the model would put at a cell: one that stays undecided, or one that the step decided."""
 
     position: Position
     token_id: Count
@@ -239,6 +239,8 @@ class Step(Event, frozen=True, kw_only=True, tag="step"):
     changes: tuple[Change, ...] = ()
     guesses: tuple[Guess, ...] = ()
     """Undecided cells of the active block (empty outside denoising)."""
+    decided: tuple[Guess, ...] = ()
+    """What the model held possible at the cells that this step decided, where alternatives are recorded."""
 
 
 class KnobChange(Event, frozen=True, kw_only=True, tag="knobs"):

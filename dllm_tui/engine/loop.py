@@ -26,6 +26,7 @@ from dllm_tui.errors import EngineError
 from dllm_tui.events import (
     AnyEvent,
     BlockStart,
+    Change,
     Commit,
     Done,
     Error,
@@ -180,7 +181,7 @@ class Decoder:
         if forward is not None:
             seed = self._predict(forward, "prefill")
             opened = self._open(start, seed) if opened is None else opened
-            yield from self._step("prefill", 0)
+            yield from self._step("prefill", 0, scores=seed, cells=torch.tensor([start]))
         yield from self._open(start) if opened is None else opened
 
     def _take_over(self, origin: Origin) -> list[AnyEvent] | None:
@@ -271,7 +272,7 @@ class Decoder:
             goes_on = rule.goes_on(self._undecided())
             if not (goes_on and rule.revises):
                 self._settle()
-            yield from self._step("denoise", block.index, step, self._guesses(scores, cells))
+            yield from self._step("denoise", block.index, step, scores=scores, cells=cells)
             goes_on = goes_on and block.ended is None
 
     def _commit(self) -> Iterator[AnyEvent]:
@@ -299,9 +300,10 @@ class Decoder:
                     cache.truncate(final)
             if judge:
                 canvas.remask(final, end)
-            opened = self._open(final, following and following.row(kept - 1 if judge else 0))
+            following = following and following.row(kept - 1 if judge else 0)
+            opened = self._open(final, following)
         if forward is not None:
-            yield from self._step("commit", block.index)
+            yield from self._step("commit", block.index, scores=following, cells=torch.tensor([final]))
         first = canvas.prompt
         yield Commit(run=self.run, block=block.index, start=block.start - first, end=final - first)
         yield from opened
@@ -423,7 +425,7 @@ class Decoder:
         """Run a forward that keeps something; its scores, if it predicts anything."""
         logits = self._run(forward, phase)
         if forward.predicts:
-            return self._read(logits, self.knobs)
+            return self._read(logits, self.knobs, self.alternatives)
         if self.model.backbone.device.type == "cuda":
             # Nothing is read back: without this the time would be the next forward's.
             torch.cuda.synchronize(self.model.backbone.device)
@@ -471,16 +473,34 @@ class Decoder:
     # Events
 
     def _step(
-        self, phase: Phase, block: int, step: int = 0, guesses: tuple[Guess, ...] = ()
+        self,
+        phase: Phase,
+        block: int,
+        step: int = 0,
+        *,
+        scores: Scores | None = None,
+        cells: Tensor | None = None,
     ) -> Iterator[AnyEvent]:
-        """The event of the forward that has just been applied, after the pieces it needs."""
+        """The event of the forward that has just been applied, after the pieces it needs.
+
+        Args:
+            phase: of the forward.
+            block: the active one.
+            step: of the block.
+            scores: what the forward said, if anything.
+            cells: int64 [n], of which positions.
+        """
         canvas = self.canvas
         now = perf_counter()
         self.seconds[phase] += now - self._clock
         changes = canvas.changes_since(self._shown)
         self._shown = canvas.shown()
+        guesses = decided = ()
+        if scores is not None and cells is not None:
+            guesses = self._guesses(scores, cells) if phase == "denoise" else ()
+            decided = self._decided(scores, cells, changes) if self.alternatives else ()
         named = [change.token_id for change in changes if change.token_id is not None]
-        for guess in guesses:
+        for guess in (*guesses, *decided):
             named += [guess.token_id, *(token for token, _ in guess.top)]
         yield from self._pieces(named)
         yield Step(
@@ -494,6 +514,7 @@ class Decoder:
             length=canvas.length - canvas.prompt,
             changes=changes,
             guesses=guesses,
+            decided=decided,
         )
 
     def _guesses(self, scores: Scores, cells: Tensor) -> tuple[Guess, ...]:
@@ -501,7 +522,29 @@ class Decoder:
         canvas = self.canvas
         undecided = cells < canvas.length
         undecided &= canvas.open[cells.clamp(max=canvas.length - 1)]
-        columns = (cells - canvas.prompt, scores.token, scores.confidence, scores.entropy, scores.top)
+        return self._told(scores, cells, undecided)
+
+    def _decided(self, scores: Scores, cells: Tensor, changes: Sequence[Change]) -> tuple[Guess, ...]:
+        """What the model held possible at the cells that it decided just now."""
+        canvas = self.canvas
+        found = [
+            change.position + canvas.prompt
+            for change in changes
+            if change.kind in {"fill", "edit"}  # the others came from elsewhere
+        ]
+        decided = torch.isin(cells, torch.tensor(found, dtype=torch.int64))
+        decided &= ~canvas.open[cells.clamp(max=canvas.length - 1)]
+        return self._told(scores, cells, decided)
+
+    def _told(self, scores: Scores, cells: Tensor, where: Tensor) -> tuple[Guess, ...]:
+        """Scores as people are told them, of some of the cells: bool [n]."""
+        columns = (
+            cells - self.canvas.prompt,
+            scores.token,
+            scores.confidence,
+            scores.entropy,
+            scores.top,
+        )
         return tuple(
             Guess(
                 position=position,
@@ -511,7 +554,7 @@ class Decoder:
                 top=tuple((int(other), round(chance, 6)) for other, chance in top),
             )
             for position, token, confidence, entropy, top in zip(
-                *(column[undecided].tolist() for column in columns), strict=True
+                *(column[where].tolist() for column in columns), strict=True
             )
         )
 

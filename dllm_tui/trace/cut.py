@@ -188,8 +188,9 @@ def _pieces(run: Sequence[AnyEvent]) -> Pieces:
     for event in run:
         match event:
             case Step():
-                used.update(cell.token_id for cell in (*event.changes, *event.guesses))
-                for guess in event.guesses:
+                guesses = (*event.guesses, *event.decided)
+                used.update(cell.token_id for cell in (*event.changes, *guesses))
+                for guess in guesses:
                     used.update(dict(guess.top))
             case Done():
                 used.update(event.token_ids)

@@ -182,11 +182,11 @@ class _Check:
             raise _BrokenError(f"step {event.nfe} at {event.t:g} s comes after step {nfe} at {t:g} s")
         self._open[event.run] = (event.nfe, event.t)
         ids, length = set[int | None](), event.length
-        for cell in (*event.changes, *event.guesses):
+        for cell in (*event.changes, *event.guesses, *event.decided):
             if cell.position >= length:
                 raise _BrokenError(f"position {cell.position} is outside the canvas of {length} cells")
             ids.add(cell.token_id)
-        for guess in event.guesses:
+        for guess in (*event.guesses, *event.decided):
             ids.update(dict(guess.top))
         ids.discard(None)
         self._tokens(ids)

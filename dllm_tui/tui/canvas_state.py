@@ -6,6 +6,7 @@ when and how a cell was decided, what the last step changed, blocks.
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
+from itertools import chain
 
 import msgspec
 
@@ -70,7 +71,7 @@ class CanvasState:
         self.steps: list[int] = []
         """Step of the block in which the cell last changed; 0 outside denoising."""
         self.entropies: list[float | None] = []
-        """Of the last distribution seen while the cell was undecided, in nats; ``None``: none was."""
+        """Of the last distribution that was told of the cell, in nats; ``None``: none was."""
         self.blocks: list[int] = []
         self.fresh: set[int] = set()
         self.dropped: dict[int, int] = {}
@@ -212,7 +213,7 @@ class CanvasState:
         self._guesses, self._guess_at = step.guesses, None
         if step.length != len(self.tokens):
             self._resize(step.length)
-        for guess in step.guesses:
+        for guess in chain(step.guesses, step.decided):
             if guess.position < step.length:
                 self.entropies[guess.position] = guess.entropy
         tokens, fresh = self.tokens, self.fresh

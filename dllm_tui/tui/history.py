@@ -129,7 +129,7 @@ class Trail:
     def _column(self, step: Step) -> Column:
         start, end = self.span.start, self.span.end
         changes = {change.position: change for change in step.changes}
-        guesses = {guess.position: guess for guess in step.guesses}
+        guesses = {guess.position: guess for guess in (*step.guesses, *step.decided)}
         spots: list[Spot] = []
         for row, position in enumerate(range(start, end)):
             guess = guesses.get(position)

@@ -2,7 +2,7 @@
 
 from dllm_tui.tui.screens.chat import ChatScreen
 from dllm_tui.tui.scrubbing import Scrubbing
-from dllm_tui.tui.sightings import sightings
+from dllm_tui.tui.sightings import Sighting, sightings
 from dllm_tui.tui.widgets.answer import AnswerView
 
 
@@ -76,4 +76,13 @@ class Inspecting:
             view.inspect(position)
         seen = sightings(scrub.events[: scrub.count], position) if position is not None else []
         where = "" if scrub.moment is None else f"step {scrub.moment + 1}"
-        self._chat.inspector.show(state, position, seen, where)
+        self._chat.inspector.show(state, position, seen, where, self._later(position, seen))
+
+    def _later(self, position: int | None, seen: list[Sighting]) -> Sighting | None:
+        """The last change of a position after the step that is looked at."""
+        scrub = self._chat.timeline.scrub
+        if scrub.moment is None or position is None:
+            return None
+        changes = [sight for sight in sightings(scrub.events, position) if sight.kind]
+        later = changes[-1] if changes else None
+        return None if later in seen else later

@@ -25,7 +25,7 @@ class Lens(enum.Enum):
     ORDER = "order"
     """In which step of its block the token was committed."""
     ENTROPY = "entropy"
-    """How open the position was, a step before it was committed."""
+    """How open the position was when it was committed; where that isn't recorded, a step before."""
     AGE = "age"
     """How many forwards ago the token was committed."""
     PLAIN = "plain"
@@ -46,7 +46,7 @@ class Lens(enum.Enum):
             case Lens.ORDER:
                 return "step of the block", f"{_STEPS[-1] + 1}+", "1"
             case Lens.ENTROPY:
-                return "entropy before", f"{HIGHEST_ENTROPY:g}+", "0 nats"
+                return "entropy", f"{HIGHEST_ENTROPY:g}+", "0 nats"
             case Lens.AGE:
                 return "age", f"{_AGES[-1] + 1}+", "0 forwards"
             case Lens.PLAIN:

@@ -1,6 +1,7 @@
 """What the steps of a run made of one position: its guesses, and how it was decided. Pure."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
@@ -43,7 +44,8 @@ def sightings(events: Iterable[AnyEvent], position: int) -> list[Sighting]:
             seen.clear()
             continue
         change = next((change for change in event.changes if change.position == position), None)
-        guess = next((guess for guess in event.guesses if guess.position == position), None)
+        guesses = chain(event.guesses, event.decided)
+        guess = next((guess for guess in guesses if guess.position == position), None)
         told = change or guess
         if told:
             seen.append(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,14 +23,14 @@ KEPT = 5
 def recorded(engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch, **knobs: object) -> list[tuple]:
     """Ask by way of a host and a session that keeps its chat; its denoising steps, and their logits."""
     seen: list[np.ndarray] = []
-    original = loop.read
+    original = loop.Decoder._logits
 
-    def spy(logits: Tensor, *arguments: object, **options: object) -> object:
-        if options.get("alternatives"):
-            seen.append(logits.double().numpy().copy())
-        return original(logits, *arguments, **options)  # type: ignore[arg-type]
+    def spy(decoder: loop.Decoder, *arguments: Any) -> Tensor:
+        logits = original(decoder, *arguments)
+        seen.append(logits.double().numpy().copy())
+        return logits
 
-    monkeypatch.setattr(loop, "read", spy)
+    monkeypatch.setattr(loop.Decoder, "_logits", spy)
     host = EngineHost(loader=lambda name, progress: engine, alternatives=KEPT)
     host.load("it")
     wait_for(lambda: host.state.phase == "ready", 120)
@@ -38,6 +39,11 @@ def recorded(engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch, **kn
     session.close()
     host.close()
     (path,) = folder.glob("*.jsonl")
+    for event in read(path):  # of whatever was decided, in forwards of all kinds
+        if isinstance(event, Step):
+            decided = {cell.position for cell in event.changes if cell.token_id is not None}
+            assert {guess.position for guess in event.decided} == decided
+            assert all(len(guess.top) == KEPT for guess in event.decided)
     steps = list(denoising(path))
     assert len(steps) == len(seen)
     return [(*step, logits) for step, logits in zip(steps, seen, strict=True)]
@@ -57,12 +63,12 @@ def denoising(path: Path) -> Iterator[tuple[list[int], Step]]:
 
 
 def check(masks: list[int], step: Step, logits: np.ndarray) -> int:
-    """Whether every guess of a step tells what its row of the logits says; how many there were."""
+    """Whether a step tells of every cell what its row of the logits says; how many stayed guesses."""
     assert logits.shape[0] == len(masks)
     chances = np.exp(logits - logits.max(-1, keepdims=True))
     chances /= chances.sum(-1, keepdims=True)
     entropy = -(chances * np.log(np.maximum(chances, 1e-300))).sum(-1)
-    for guess in step.guesses:
+    for guess in (*step.guesses, *step.decided):
         row = masks.index(guess.position)
         best = np.argsort(-chances[row], kind="stable")[:KEPT]
         assert [token for token, _ in guess.top] == best.tolist()

@@ -51,6 +51,7 @@ def run(index: int) -> list[AnyEvent]:
                 Change(position=1, token_id=6, confidence=0.8),
                 Change(position=2, token_id=7, confidence=0.9),
             ),
+            decided=(Guess(position=1, token_id=6, confidence=0.8, entropy=0.7, top=((6, 0.8), (2, 0.1))),),
         ),
         Commit(run=index, block=0, start=0, end=3),
         Done(run=index, reason="stop", token_ids=(5, 6, 7, 2), tokens=4, nfe=3, seconds=0.5),

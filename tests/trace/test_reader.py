@@ -127,6 +127,14 @@ def test_broken_lines_are_named(path: Path, line: bytes, says: str):
         (lambda step: step["changes"][0].update(token_id=99), "token 99 has no text"),
         (lambda step: step["guesses"][0].update(token_id=99), "token 99 has no text"),
         (lambda step: step["guesses"][0].update(top=[[99, 0.5]]), "token 99 has no text"),
+        (
+            lambda step: step.update(decided=[{"position": 8, "token_id": 6, "confidence": 1}]),
+            "position 8 is",
+        ),
+        (
+            lambda step: step.update(decided=[{"position": 0, "token_id": 99, "confidence": 1}]),
+            "token 99 has",
+        ),
         (lambda step: step["changes"][0].update(confidence=7.0), "`float` <= 1"),
         (lambda step: step["changes"][0].update(confidence=None), "Expected `float`"),
         (lambda step: step.update(t=-1.0), "`float` >= 0"),

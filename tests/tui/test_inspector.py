@@ -1,17 +1,18 @@
 """The inspector: everything about one position, at any step."""
 
+import re
 import threading
 
 import msgspec
 import pytest
 
-from dllm_tui.events import Step
+from dllm_tui.events import Guess, Step
 from dllm_tui.settings import Settings
 from dllm_tui.tui.app import ChatApp
 from dllm_tui.tui.sightings import sightings
 from dllm_tui.tui.widgets.canvas import GUTTER, Canvas
 from dllm_tui.tui.widgets.conversation import Conversation
-from dllm_tui.tui.widgets.inspector import Inspector
+from dllm_tui.tui.widgets.inspector import BAR, Inspector
 from dllm_tui.tui.widgets.prompt import Prompt
 from dllm_tui.tui.widgets.timeline import TimelineRow
 from tests.tui.app_helpers import answered, ask, make_app, said, until
@@ -19,6 +20,10 @@ from tests.tui.recorded import RecordedHost, events_of
 
 STORY = events_of("smol-story")
 VERIFY = events_of("smol-verify")
+
+
+TOP = ((504, 0.6), (19212, 0.37), (2, 0.01))
+"""The alternatives at every commit."""
 
 
 def with_alternatives(events):
@@ -29,6 +34,13 @@ def with_alternatives(events):
             guesses=tuple(
                 msgspec.structs.replace(guess, top=((guess.token_id, guess.confidence), (504, 0.01)))
                 for guess in event.guesses
+            ),
+            decided=tuple(
+                Guess(
+                    position=change.position, token_id=change.token_id, confidence=0.6, entropy=1.5, top=TOP
+                )
+                for change in event.changes
+                if change.token_id is not None
             ),
         )
         if isinstance(event, Step)
@@ -116,6 +128,38 @@ async def test_alternatives_and_margin():
         assert '"The"' in text
         assert "━" in text
         assert "weren't recorded" not in text
+
+
+async def test_numbers_and_bars_are_those_of_the_trace():
+    app = make_app(RecordedHost(with_alternatives(STORY)))
+    async with app.run_test(size=(110, 34)) as pilot:
+        text = await opened(pilot, app)
+        shown = [re.fullmatch(r"(\d) .* (\d\.\d\d) ?(━*)", line) for line in text.splitlines()]
+        told = [(int(line[1]), float(line[2]), len(line[3])) for line in shown if line]
+        assert told == [(at, chance, round(chance * BAR)) for at, (_, chance) in enumerate(TOP, start=1)]
+        assert "entropy 1.50 nats  margin 0.23" in text
+        committed = next(line for line in text.splitlines() if line.startswith("confidence"))
+        first = next(change for step in STORY if isinstance(step, Step) for change in step.changes)
+        assert f"{first.confidence:.2f} {'━' * round(first.confidence * BAR)}" in committed
+
+
+async def test_an_earlier_step_tells_what_it_came_to():
+    app = make_app(RecordedHost(VERIFY))
+    async with app.run_test(size=(110, 34)) as pilot:
+        await opened(pilot, app)
+        scrub = app.query_one(TimelineRow).scrub
+        last = scrub.canvas
+        await pilot.press("right", "right", *["left_square_bracket"] * scrub.last)
+        await pilot.pause()
+        for _ in range(scrub.last):
+            if scrub.canvas.tokens[2:3] != [last.tokens[2]] and len(scrub.canvas) > 2:
+                break
+            await pilot.press("right_square_bracket")
+            await pilot.pause()
+        assert f"at the end {panel(app)._text(last.tokens[2])} {last.confidences[2]:.2f}" in said(panel(app))
+        await pilot.press("end", *["right_square_bracket"] * scrub.last)
+        await pilot.pause()
+        assert "at the end" not in said(panel(app))
 
 
 async def test_keys_move_on_the_canvas():

@@ -103,7 +103,7 @@ async def test_one_key_goes_through_them_and_the_legend_says_which():
             seen.append([canvas.flow.looks[at] for at in range(len(canvas.state))])
             await pilot.press("alt+v")
         assert len({tuple(looks) for looks in seen}) == len(LENSES)
-        words = ("settled", "step of the block", "entropy before", "age", "plain text")
+        words = ("settled", "step of the block", "entropy", "age", "plain text")
         assert all(word in line for word, line in zip(words, told, strict=True))
         await pilot.pause()
         assert said(legend) == told[0]

@@ -81,11 +81,19 @@ class Inspector(Drawn, can_focus=True):
         self.border_title = "inspect"
         self._state = CanvasState()
         self._seen: Sequence[Sighting] = ()
+        self._later: Sighting | None = None
         self._told = ""
         self._changes: Mapping[int, str] = {}
         self._lines: list[Strip] = []
 
-    def show(self, state: CanvasState, position: int | None, seen: Sequence[Sighting], where: str) -> None:
+    def show(
+        self,
+        state: CanvasState,
+        position: int | None,
+        seen: Sequence[Sighting],
+        where: str,
+        last: Sighting | None = None,
+    ) -> None:
         """Show a position of a state.
 
         Args:
@@ -93,8 +101,9 @@ class Inspector(Drawn, can_focus=True):
             position: on it; ``None`` where it is empty.
             seen: what the steps made of it up to there.
             where: the step that is looked at, for people; empty for the newest.
+            last: how a later step decided it for good.
         """
-        self._state, self._seen = state, seen
+        self._state, self._seen, self._later = state, seen, last
         self.border_title = "inspect" if position is None else f"position {position + 1} of {len(state)}"
         self.border_subtitle = where
         self.position = position
@@ -183,6 +192,10 @@ class Inspector(Drawn, can_focus=True):
         if not decided and looked:
             yield self._line("best guess", looked.where)
             yield self._measure("confidence", looked.confidence)
+        if self._later:
+            token_id = self._later.token_id
+            text = "masked" if token_id is None else self._text(token_id)
+            yield self._line("at the end", f"{text} {self._later.confidence:.2f}")
 
     @property
     def _looked(self) -> Sighting | None:
