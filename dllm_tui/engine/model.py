@@ -156,6 +156,8 @@ def _mask_id(layout: Layout, config: Config, words: ChatTokenizer | None, vocabu
     for token in (*layout.mask_tokens, *([named] if named else [])):
         if token in words.ids:
             return words.ids[token]
+    if fixed is not None and not layout.mask_tokens:  # it has no name to look for
+        return fixed
     raise CheckpointError(
         f"{words.name}: neither config.json (mask_token_id) nor the tokenizer say which token is the mask; "
         f"looked for {' or '.join(layout.mask_tokens) or 'a mask_token'}.",

@@ -203,6 +203,12 @@ class TestTokenizers:
         assert "<|mask|>" in message
         assert "mask_token_id" in message
 
+    def test_a_mask_without_a_name_is_that_of_the_published_checkpoints(self, tmp_path: Path) -> None:
+        checkpoint = copied("wedlm", tmp_path / "WeDLM-tiny")
+        edit_json(checkpoint / "config.json", mask_token_id=None)
+        add_tokenizer(checkpoint, {"<|im_end|>": 95})
+        assert "the mask token's id is 151665" in refused(checkpoint)
+
     def test_the_configs_mask_is_enough(self, tmp_path: Path) -> None:
         checkpoint = copied("llada", tmp_path / "LLaDA-tiny")
         add_tokenizer(checkpoint, {"<|eot_id|>": 93})
