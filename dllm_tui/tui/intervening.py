@@ -153,9 +153,11 @@ class Intervening:
         if view:
             view.mark(self._marks)
         dot = self._chat.inspector.pen.marks.dot
-        parts = [f"{len(self._marks)} marked"] * bool(self._marks) + [f"{len(self._edits)} changed"] * bool(
-            self._edits
-        )
+        parts = [f"{len(self._marks)} marked"] * bool(self._marks)
+        if self._edits:
+            parts.append(f"{len(self._edits)} changed")
+            key = self._app.key_for("resume")
+            parts += [f"{key} goes on"] * bool(key and not self._marks)
         self._chat.inspector.drafted(
             f" {dot} ".join(parts),
             {

@@ -10,8 +10,10 @@ from dllm_tui.session import Session
 from dllm_tui.settings import Settings
 from dllm_tui.trace.archive import Archive
 from dllm_tui.tui.app import ChatApp
+from dllm_tui.tui.screens.compare import Compare
 from dllm_tui.tui.shape import Shape
 from dllm_tui.tui.stage import Stage
+from dllm_tui.tui.versions import Version
 from dllm_tui.tui.widgets.answer import AnswerView
 from dllm_tui.tui.widgets.canvas import GUTTER, Canvas
 from dllm_tui.tui.widgets.inspector import Inspector
@@ -169,6 +171,10 @@ async def test_changes_belong_to_a_step_and_marks_to_an_answer():
         await pilot.pause()
         assert "1 marked" in said(panel(app))
         assert "changed" in said(panel(app))
+        await pilot.press("space")
+        await pilot.pause()
+        assert "1 changed · Enter goes on" in said(panel(app))
+        await pilot.press("space")
         await pilot.press("left_square_bracket")
         await pilot.pause()
         assert "1 marked" in said(panel(app))
@@ -216,6 +222,18 @@ async def test_the_comparison_fits(size):
             assert app.screen.region.contains_region(app.screen.query_one(id_).parent.region)
             assert app.screen.query_one(id_).parent.region.height > 3
         await pilot.press("escape")
+
+
+@pytest.mark.parametrize(("width", "together"), [(120, True), (80, False)])
+async def test_versions_beside_each_other_scroll_together(width, together):
+    versions = [Version(run=run, number=run + 1, tokens=(1,) * 900, texts=("word ",) * 900) for run in (0, 1)]
+    app = make_app()
+    async with app.run_test(size=(width, 24)) as pilot:
+        app.push_screen(Compare(versions, 1, "·"))
+        await until(pilot, lambda: app.screen.query("#other"))
+        await pilot.press("end")
+        await until(pilot, lambda: app.screen.query_one("#standing").region.y < 0)
+        assert (app.screen.query_one("#other").region.y < 0) is together
 
 
 @pytest.mark.parametrize("shape", [Shape.GRID, Shape.HEAT])

@@ -6,7 +6,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical, VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -28,9 +28,10 @@ class Compare(ModalScreen[int | None]):
 
     CSS = """
     Compare #box { width: 96%; max-width: 220; height: 90%; }
-    Compare #panes { height: 1fr; layout: horizontal; }
-    Compare #panes > VerticalScroll { width: 1fr; height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
-    Compare #panes.-stacked { layout: vertical; }
+    Compare #panes { height: 1fr; layout: horizontal; scrollbar-size-vertical: 1; }
+    Compare #panes > VerticalScroll { width: 1fr; height: auto; padding: 0 1; scrollbar-size-vertical: 1; }
+    Compare #panes.-stacked { layout: vertical; overflow-y: hidden; }
+    Compare #panes.-stacked > VerticalScroll { height: 1fr; }
     Compare #panes Static { width: 100%; height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,12 +49,12 @@ class Compare(ModalScreen[int | None]):
         self._dot = f" {dot} "
 
     def compose(self) -> ComposeResult:
-        """Two panes, each scrolls."""
+        """Two panes. Beside each other they scroll together; one above the other, each by itself."""
         with Vertical(id="box") as box:
             box.border_title = "versions of the last answer"
-            with Container(id="panes"):
-                yield VerticalScroll(Static(id="standing"))
-                yield VerticalScroll(Static(id="other"))
+            with VerticalScroll(id="panes"):
+                yield VerticalScroll(Static(id="standing"), can_focus=False)
+                yield VerticalScroll(Static(id="other"), can_focus=False)
             yield Static(id="keys")
 
     def on_mount(self) -> None:
@@ -65,7 +66,13 @@ class Compare(ModalScreen[int | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Beside each other, or one above the other."""
-        self.query_one("#panes").set_class(event.size.width < BESIDE, "-stacked")
+        stacked = event.size.width < BESIDE
+        panes = self.query_one("#panes")
+        panes.set_class(stacked, "-stacked")
+        panes.can_focus = not stacked
+        for pane in panes.query_children(VerticalScroll):
+            pane.can_focus = stacked
+        self.focus_next()
 
     def _show(self) -> None:
         other = self._others[self._at]
