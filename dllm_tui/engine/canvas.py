@@ -131,7 +131,7 @@ class Canvas:
             else:
                 self.confidence[place] = chances[source, token]
             if source is None:
-                self._moved[place] = "insert"
+                self._moved[place] = "shift" if index >= len(reflow.ids) - reflow.padding else "insert"
             elif source != index:
                 self._moved[place] = "delete" if index in gone else "shift"
 

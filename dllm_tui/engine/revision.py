@@ -3,7 +3,7 @@
 The fifth switch of a family. Both rules bound themselves: a budget of steps on a block that is full.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from dllm_kernels.confidence import confidence as read_confidence
@@ -67,6 +67,8 @@ class Reflow:
     """For each cell the index that it had before the step; ``None`` for a mask that is new."""
     done: bool
     """The block is final and the ids that the forward saw are these: its keys and values may be kept."""
+    padding: int = 0
+    """New masks at the end that no insertion made: deletions have closed up."""
 
 
 @dataclass
@@ -167,7 +169,7 @@ class InsertDelete:
             [source is not None and original[source] for source in reflow.source], device=ids.device
         )
         self._finished = last
-        return reflow if not last else Reflow(reflow.ids, reflow.source, done=reflow.ids == unchanged.ids)
+        return reflow if not last else replace(reflow, done=reflow.ids == unchanged.ids)
 
     def _untried(
         self, tokens: Tensor, confidence: Tensor, logits: Tensor, written: Tensor, open_original: Tensor
@@ -193,8 +195,10 @@ class InsertDelete:
                 cells += [(self.mask_id, None), (before[index], index)]
             elif token != self.delete_id:
                 cells.append((token, index))
-        cells = (cells + [(self.mask_id, None)] * (length - len(cells)))[:length]
-        return Reflow([token for token, _ in cells], [source for _, source in cells], done=False)
+        padding = max(0, length - len(cells))
+        cells = (cells + [(self.mask_id, None)] * padding)[:length]
+        ids, source = [token for token, _ in cells], [source for _, source in cells]
+        return Reflow(ids, source, done=False, padding=padding)
 
 
 def _best(logits: Tensor, banned: tuple[int, ...]) -> Tensor:

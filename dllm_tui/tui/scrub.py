@@ -7,6 +7,7 @@ engine never knows.
 import time
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,11 @@ from dllm_tui.trace.player import SPEEDS, STEP_SECONDS, Player
 from dllm_tui.trace.timeline import Checkpoints, Mark, Moment, Timeline
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.metrics import Meter, Reading
+
+RESHAPED = {"insert": "inserted", "delete": "deleted", "shift": "moved", "renoise": "renoised"}
+"""Kinds of changes that neither edit a cell nor remask it, in words."""
+WORDS = ("remasked", "edited", *RESHAPED.values())
+"""What a step may have done, in the order in which it is told."""
 
 
 class Scrub:
@@ -227,16 +233,18 @@ class Scrub:
         step = self.events[marked.event]
         assert isinstance(step, Step)
         before = self._canvases.at(marked.event).tokens
-        taken = edited = 0
+        done = Counter[str]()
         for change in step.changes:
             former = before[change.position] if change.position < len(before) else None
-            if former is not None and former != change.token_id:
-                taken, edited = taken + (change.token_id is None), edited + (change.token_id is not None)
+            if change.kind in RESHAPED:
+                done[RESHAPED[change.kind]] += 1
+            elif former is not None and former != change.token_id:
+                done["remasked" if change.token_id is None else "edited"] += 1
         parts = [self._turned[moment]] if moment in self._turned else []
         if marked.marks & Mark.REJECT:
-            parts.append(f"verify rejected {taken + edited}")
+            parts.append(f"verify rejected {done.total()}")
         else:
-            parts += [f"{taken} remasked"] * (taken > 0) + [f"{edited} edited"] * (edited > 0)
+            parts += [f"{done[word]} {word}" for word in WORDS if done[word]]
         return ", ".join(parts)
 
 

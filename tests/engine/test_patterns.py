@@ -201,9 +201,9 @@ def test_cells_that_move_say_how():
     told = {change.position: (change.token_id, change.kind) for change in canvas.changes_since(before)}
     assert told == {1: (None, "insert"), 3: (14, "edit")}
     before = canvas.shown()
-    canvas.reflow(1, Reflow([10, 12, 14, 0], [0, 2, 3, None], done=False), chances)
+    canvas.reflow(1, Reflow([10, 12, 14, 0], [0, 2, 3, None], done=False, padding=1), chances)
     told = {change.position: (change.token_id, change.kind) for change in canvas.changes_since(before)}
-    assert told == {1: (12, "delete"), 2: (14, "shift"), 3: (None, "insert")}
+    assert told == {1: (12, "delete"), 2: (14, "shift"), 3: (None, "shift")}
 
 
 # --- policies in the loop --------------------------------------------------------------------------------

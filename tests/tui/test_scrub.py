@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dllm_tui.events import Canvas, KnobChange, Step
+from dllm_tui.events import BlockStart, Canvas, Change, Kind, KnobChange, RunStart, Step
 from dllm_tui.trace.player import STEP_SECONDS
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.scrub import Scrub
@@ -186,3 +186,22 @@ def test_what_was_edited_and_remasked():
         if isinstance(event, Step) and event.phase == "commit" and event.changes:
             events[at] = msgspec.structs.replace(event, phase="denoise", step=9)
     assert scrub_of(events).note == "1 remasked, 1 edited"
+
+
+def test_cells_that_came_went_and_moved_are_not_called_edited():
+    kinds: tuple[Kind, ...] = ("insert", "delete", "shift", "shift", "edit")
+    tokens = (None, 7, 8, None, 9)
+    fill = tuple(Change(position=at, token_id=at) for at in range(5))
+    after = tuple(
+        Change(position=at, token_id=token, kind=kind)
+        for at, (token, kind) in enumerate(zip(tokens, kinds, strict=True))
+    )
+    events = [
+        RunStart(),
+        BlockStart(block=0, start=0, end=5),
+        *(
+            Step(phase="denoise", step=nfe, nfe=nfe, t=0.1 * nfe, length=5, changes=changes)
+            for nfe, changes in enumerate((fill, after), start=1)
+        ),
+    ]
+    assert scrub_of(events).note == "1 edited, 1 inserted, 1 deleted, 2 moved"
