@@ -81,6 +81,8 @@ class ReplayApp(Stage):
         )
         self._timeline = archive.timeline
         self._chat.timeline.newest = "replay"
+        self._chat.welcome.display = False  # nothing is said of a chat before the first moment is shown
+        self._chat.status.instead = "opening"
         prompt = self._chat.composer.prompt
         prompt.placeholder = "a recorded session; start dllm-chat to ask something"
         prompt.disabled = True
@@ -90,6 +92,7 @@ class ReplayApp(Stage):
         self.call_later(self._start_show)
 
     def _start_show(self) -> None:
+        self._chat.welcome.display = not self.replayed.turns
         self.player.play()
         self.set_interval(1 / self.fps, self.tick)
         self.tick()

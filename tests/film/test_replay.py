@@ -118,6 +118,21 @@ async def test_comma_and_full_stop_change_the_speed(tmp_path: Path):
         assert "×2" in it.says
 
 
+async def test_before_the_first_moment_nothing_is_said_of_a_chat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ReplayApp, "_start_show", lambda app: None)
+    async with show(tmp_path) as it:
+        screen = "\n".join(said(widget) for widget in it.app.screen.query("*") if widget.is_on_screen)
+        assert "opening" in screen
+        assert "loading" not in screen
+        assert "Ask something" not in screen
+        monkeypatch.undo()
+        it.app._start_show()
+        await it.wait(0.1)
+        assert "opening" not in said(it.app._chat.status)
+
+
 async def test_a_part_in_a_loop(tmp_path: Path):
     async with show(tmp_path, start=0.5, end=1.5, speed=2.0, loop=True) as it:
         timeline = it.app.replayed.archive.timeline
