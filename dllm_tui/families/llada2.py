@@ -60,7 +60,7 @@ INSERTING = replace(
     policies=("confidence",),
     fixed_knobs={
         **FIXED_BLOCK,
-        "steps": "A block ends when nothing changes any more, or after 16 forwards of repair.",
+        "steps": "A block ends when nothing changes any more.",
         "schedule": "A step commits one more than it has inserted, at least.",
         **dict.fromkeys(
             ("temperature", "top_p", "top_k", "seed"), "Nothing is drawn: the best token counts."

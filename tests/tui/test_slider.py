@@ -168,6 +168,20 @@ async def test_a_knob_the_model_lacks_can_not_be_turned():
         assert not app.asked
 
 
+async def test_a_long_reason_is_told_whole_or_seen_to_be_cut():
+    app = Board("steps")
+    reason = "Each SDAR checkpoint was trained on blocks of one size."
+    async with app.run_test(size=(36, 6)) as pilot:
+        app.slider.styles.height = "auto"
+        app.slider.reason = reason
+        await pilot.pause()
+        assert " ".join(said(app.slider).split()).endswith(reason)
+        app.slider.styles.height = 1
+        await pilot.pause()
+        assert said(app.slider).startswith("steps       Each SDAR")
+        assert said(app.slider).rstrip().endswith("…")
+
+
 async def test_ascii():
     app = Board("steps", pen=ASCII_PEN)
     async with app.run_test(size=(60, 4)) as pilot:

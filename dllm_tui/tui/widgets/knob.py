@@ -1,13 +1,18 @@
 """What all knobs have in common: the keys that turn them, and the state they show."""
 
+import textwrap
 from typing import ClassVar
 
+from rich.segment import Segment
 from textual.binding import BindingType
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
+from textual.strip import Strip
 
 from dllm_tui.knobs import Knob, Value
 from dllm_tui.tui.actions import bindings
+from dllm_tui.tui.cells import cut
 from dllm_tui.tui.pen import Drawn, Pen
 
 LABEL_WIDTH = 12
@@ -83,9 +88,11 @@ class Turnable(Drawn, can_focus=True):
 class KnobWidget(Turnable):
     """A knob. It posts :class:`Turned`; whoever owns the knobs answers by :meth:`show`."""
 
+    hint_lines = 0
+    """Lines below the first, where the model has the knob."""
     turned: reactive[bool] = reactive(False)
     """Turned during a run, and not in force yet."""
-    reason: reactive[str] = reactive("")
+    reason: reactive[str] = reactive("", layout=True)
     """Why the model doesn't have this knob; it can't be turned then."""
 
     def __init__(self, pen: Pen, knob: Knob) -> None:
@@ -97,7 +104,24 @@ class KnobWidget(Turnable):
     def watch_reason(self, reason: str) -> None:
         """A knob that the model doesn't have takes no focus."""
         self.can_focus = not reason
-        self.set_class(bool(reason), "-fixed")
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """A line for the knob, and below it as many as its hint or the reason needs."""
+        return 1 + (len(self._reason_lines(width)) or self.hint_lines)
+
+    def _reason_lines(self, width: int) -> list[str]:
+        return textwrap.wrap(self.reason, max(width, LABEL_WIDTH))
+
+    def fixed_line(self, y: int, value: str) -> Strip:
+        """A line of a knob that the model doesn't have: why that is, beside its name if there is one line."""
+        width, pen = self.size.width, self.pen
+        if y == 0:
+            room = max(width - LABEL_WIDTH, 0)
+            beside = cut(self.reason, room, pen.marks.dots) if self.size.height == 1 else value.rjust(room)
+            text = self.knob.label.ljust(LABEL_WIDTH) + beside
+        else:
+            text = "".join(self._reason_lines(width)[y - 1 : y]).rjust(width)
+        return self.finish(Strip([Segment(text, pen.muted)]))
 
     def show(self, value: Value, hint: str) -> None:
         """Show a value, and what it does."""

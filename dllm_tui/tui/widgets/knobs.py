@@ -81,7 +81,6 @@ class Selector(KnobWidget):
 
     def __init__(self, pen: Pen, knob: Knob) -> None:
         super().__init__(pen, knob)
-        self.add_class("selector")
         self.set_reactive(Selector.choices, tuple(knob.choices))
 
     def show(self, value: Value, hint: str) -> None:
@@ -111,19 +110,20 @@ class Selector(KnobWidget):
 
     def render_line(self, y: int) -> Strip:
         """Name and value."""
+        if self.reason:
+            return self.fixed_line(y, self.value)
         if y:
             return self.finish(Strip([]))
         pen = self.pen
         focused = Style(bold=True) + pen.accent
-        label = pen.muted if self.reason else focused if self.has_focus else pen.text
-        segments = [Segment(self.knob.label.ljust(LABEL_WIDTH), label)]
-        if self.reason:
-            segments.append(Segment(self.reason, pen.muted))
-        else:
-            value = pen.turned if self.turned else pen.accent
-            value += Style(reverse=True, bold=True) if self.has_focus else Style()
-            approximate = ", approximate" if self.value in APPROXIMATE else ""
-            segments.append(Segment(f"{self.value}{approximate} {pen.marks.opens}", value))
+        label = focused if self.has_focus else pen.text
+        value = pen.turned if self.turned else pen.accent
+        value += Style(reverse=True, bold=True) if self.has_focus else Style()
+        approximate = ", approximate" if self.value in APPROXIMATE else ""
+        segments = [
+            Segment(self.knob.label.ljust(LABEL_WIDTH), label),
+            Segment(f"{self.value}{approximate} {pen.marks.opens}", value),
+        ]
         if self.turned:
             segments.append(Segment(f"  {self.pending}", pen.turned))
         return self.finish(Strip(segments))

@@ -49,6 +49,7 @@ class Slider(KnobWidget):
         Binding(key, f"type({character!r})", show=False) for key, character in TYPED.items()
     ]
 
+    hint_lines = 1
     value: reactive[Value] = reactive[Value](None)
     hint: reactive[str] = reactive("")
     """What the knob does at this value."""
@@ -158,14 +159,14 @@ class Slider(KnobWidget):
 
     def render_line(self, y: int) -> Strip:
         """The bar, and below it the hint."""
+        if self.reason:
+            return self.fixed_line(y, value_text(self.value))
         if y == 0:
             return self.finish(Strip(self._bar_line()))
         pen = self.pen
         text, style = self.hint, pen.muted
         if self.problem:
             text, style = self.problem, pen.error
-        elif self.reason:
-            text = self.reason
         elif self.turned:
             text, style = self.pending, pen.turned
         return self.finish(Strip([Segment(text.rjust(self.size.width), style)]))
@@ -173,21 +174,19 @@ class Slider(KnobWidget):
     def _bar_line(self) -> list[Segment]:
         pen = self.pen
         focused = Style(bold=True) + pen.accent
-        label = Segment(
-            self.knob.label.ljust(LABEL_WIDTH), self._faint(focused if self.has_focus else pen.text)
-        )
+        label = Segment(self.knob.label.ljust(LABEL_WIDTH), focused if self.has_focus else pen.text)
         if self.typed:
             value = Segment(f"{self.typed}_".rjust(VALUE_WIDTH), focused)
         else:
             # where there is no room for the hint, the mark stands before the value
             lead = f"{pen.marks.turned} " if self.turned and self.size.height == 1 else ""
-            style = pen.turned if self.turned else self._faint(pen.bold)
+            style = pen.turned if self.turned else pen.bold
             value = Segment((lead + value_text(self.value)).rjust(VALUE_WIDTH), style)
         return [label, *self._bar(), value]
 
     def _bar(self) -> list[Segment]:
         width, pen = self._bar_width, self.pen
-        if width < 2 or self.reason or not self.knob.snaps or not isinstance(self.value, int | float):
+        if width < 2 or not self.knob.snaps or not isinstance(self.value, int | float):
             return [Segment(" " * width)]
         thumb = round(place(self.value, self.knob.snaps) * (width - 1))
         return [
@@ -195,9 +194,6 @@ class Slider(KnobWidget):
             Segment(pen.marks.thumb, pen.bold if self.has_focus else pen.accent),
             Segment(pen.marks.empty * (width - thumb - 1), pen.frame),
         ]
-
-    def _faint(self, style: Style) -> Style:
-        return self.pen.muted if self.reason else style
 
 
 def value_text(value: Value) -> str:
