@@ -31,7 +31,7 @@ def ask(host: Host, prompt: Prompt, settings: Settings, *, as_json: bool, trace:
 
     Raises:
         DllmError: model, prompt or trace make it impossible.
-        BrokenPipeError: nobody reads stdout any more.
+        OSError: stdout can't be written; a ``BrokenPipeError`` where nobody reads it any more.
     """
     lines = JsonLines() if as_json else None
     recorders: list[Recorder] = [lines] if lines else []
@@ -51,8 +51,10 @@ def ask(host: Host, prompt: Prompt, settings: Settings, *, as_json: bool, trace:
         while not run.wait(POLL_SECONDS):
             if answer:
                 answer.print_new()
-            if lines and lines.unread:
-                raise BrokenPipeError
+            if lines and lines.problem:
+                break
+        if lines and lines.problem:
+            raise lines.problem
         if answer:
             answer.print_new()
         _judge(run, session)
@@ -117,18 +119,18 @@ class JsonLines:
     """Writes every event to stdout, a line each, on the engine's thread."""
 
     def __init__(self) -> None:
-        self.unread = False
-        """Nobody reads them any more."""
+        self.problem: OSError | None = None
+        """Why no more of them are written: nobody reads them, or there is no room."""
 
     def write(self, event: AnyEvent) -> None:
         """Print one line."""
-        if self.unread:
+        if self.problem:
             return
         try:
             sys.stdout.buffer.write(encode(event) + b"\n")
             sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            self.unread = True
+        except OSError as error:
+            self.problem = error
             drop_stdout()
 
     def close(self) -> None:

@@ -447,7 +447,11 @@ def _console() -> "Console":
     """Where tables go: as wide as the terminal, and wide enough for whole lines where there is none."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    class Table(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # as print does, where Rich ends the process as failed
+
+    console = Table(highlight=False)
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         console.width = WIDE
     return console

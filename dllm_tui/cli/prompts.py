@@ -31,7 +31,7 @@ class Prompt:
         """Whether it is standard input that is asked, however long that takes to come."""
         self._data = bytearray()
         self._ended = threading.Event()
-        if self.waits and (not _is_open() or (argument is None and sys.stdin.isatty())):
+        if argument is None and sys.stdin.isatty():
             raise typer.BadParameter("give one, or pipe one in", param_hint="PROMPT")
         if argument is not None and not self.waits and not argument.strip():
             raise typer.BadParameter("it is empty", param_hint="PROMPT")
@@ -78,14 +78,6 @@ class Prompt:
             return data.decode("utf-8-sig", errors="replace")
 
 
-def _is_open() -> bool:
-    try:
-        os.fstat(0)
-    except OSError:
-        return False
-    return sys.stdin is not None  # pyright: ignore[reportUnnecessaryComparison] - None where it was closed
-
-
 def _is_piped() -> bool:
     """Whether standard input is a pipe or a file, and no keyboard and no ``/dev/null``."""
-    return _is_open() and not stat.S_ISCHR(os.fstat(0).st_mode)
+    return not stat.S_ISCHR(os.fstat(0).st_mode)

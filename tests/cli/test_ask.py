@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -181,6 +182,25 @@ def test_a_reader_that_goes_away_ends_it_quietly(option: list[str]):
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_stdout_without_room_is_said(option: list[str]):
+    with Path("/dev/full").open("wb") as full:
+        command = [*PROGRAM, "ask", "hi", *option]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert result.returncode == 1
+    assert result.stderr == b"dllm-chat: Standard output can't be written: No space left on device.\n"
+
+
+def test_streams_that_are_closed_are_no_fault():
+    closed = f"{shlex.join(PROGRAM)} ask hi <&- >&- 2>&-"
+    assert subprocess.run(closed, shell=True, timeout=60, check=False).returncode == 0
+    app = f"{shlex.join(PROGRAM)} <&-"
+    result = subprocess.run(app, shell=True, capture_output=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (1, b"")
+    assert result.stderr.startswith(b"dllm-chat: The app needs a terminal.")
 
 
 @pytest.mark.parametrize("option", [[], ["--json"]])
