@@ -146,6 +146,20 @@ def test_what_ffmpeg_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert names(tmp_path) == ["bin"]
 
 
+def test_a_disk_that_is_full_in_the_end_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """ffmpeg returns 0 where only the end of its file could not be written."""
+    ffmpeg(
+        tmp_path,
+        "sys.stdin.buffer.read(); open(sys.argv[-1], 'w').write('half')\n"
+        "print('Error writing trailer of it: No space left on device', file=sys.stderr)",
+    )
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(ExportError, match="can't be written: No space left on device") as caught:
+        export.write_film(reel.sample(), tmp_path / "a.mp4", fps=25)
+    assert caught.value.hint.startswith("Make room")
+    assert names(tmp_path) == ["bin"]
+
+
 # Text
 
 

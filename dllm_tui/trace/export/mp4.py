@@ -1,6 +1,8 @@
 """MP4, for places that take no GIF: frames are handed to the ffmpeg of the system."""
 
 import contextlib
+import errno
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ def write(film: Film, path: Path, fps: int) -> None:
 
     Raises:
         ExportError: there is no ffmpeg, or it could not write the film.
+        OSError: the disk is full.
     """
     ffmpeg = shutil.which("ffmpeg")
     if ffmpeg is None:
@@ -40,9 +43,11 @@ def write(film: Film, path: Path, fps: int) -> None:
             with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
                 for picture in _pictures(film, painter, fps):
                     pipe.write(picture)
-        if process.returncode:
-            said.seek(0)
-            reason = said.read().decode(errors="replace").strip().splitlines()
+        said.seek(0)
+        reason = said.read().decode(errors="replace").strip().splitlines()
+        if any(os.strerror(errno.ENOSPC) in line for line in reason):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if process.returncode or reason:  # where only the end could not be written, it still returns 0
             raise ExportError(
                 f"ffmpeg could not write the film: {reason[-1] if reason else 'it gives no reason'}"
             )
