@@ -28,7 +28,7 @@ FAMILY = Family(
     ),
     policies=("entropy",),
     fixed_knobs={
-        "block_size": "The canvas of DiffusionGemma has 256 cells.",
+        "block_size": "The canvas was trained at one size.",
         "threshold": "DiffusionGemma accepts by entropy: turn that.",
         "edit_threshold": "Every cell may change in every step.",
         "schedule": "The entropy bound says how many cells are accepted.",

@@ -30,10 +30,11 @@ FAMILY = Family(
         distance_penalty=0.02,
         temperature=0.2,
     ),
-    policies=("low-entropy", "confidence", "entropy", "margin"),
+    policies=("low-entropy",),
     fixed_knobs={
         "edit_threshold": "WeDLM keeps what it has committed.",
         "threshold": "WeDLM commits by entropy: turn that.",
+        "schedule": "The entropy bound says how many are committed.",
         "steps": "WeDLM's window slides on as soon as its first token is decided.",
     },
 )
