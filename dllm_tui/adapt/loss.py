@@ -27,8 +27,8 @@ class Target:
     """int64 [R, K]: the base's best tokens for that place."""
     teacher_chances: Tensor
     """float32 [R, K], each row's sum 1."""
-    distil: Tensor
-    """float32 [R]: share of the target that the base's distribution is, 0 … 1."""
+    distil: float
+    """Share of the target that the base's distribution is, 0 … 1."""
 
 
 class _Loss(Function):
@@ -42,7 +42,7 @@ class _Loss(Function):
             logits = (hidden[rows] @ head.T).float()
             token, weight = target.token[rows, None], target.weight[rows, None]
             stats.append(logits.argmax(-1) == token[:, 0])
-            distil = target.distil[rows, None]
+            distil = target.distil
             chosen, chances = target.teacher_tokens[rows], distil * target.teacher_chances[rows]
             lse = logits.logsumexp(-1, keepdim=True)
             said = (1 - distil) * logits.gather(1, token) + (chances * logits.gather(1, chosen)).sum(
@@ -51,7 +51,7 @@ class _Loss(Function):
             total += (weight * (lse - said)).sum()
             error = logits.sub_(lse).exp_()
             error.scatter_add_(1, chosen, -chances)
-            error.scatter_add_(1, token, distil - 1)
+            error.scatter_add_(1, token, torch.full_like(weight, distil - 1))
             grad[rows] = error.mul_(weight).to(head.dtype) @ head
         ctx.save_for_backward(grad)
         return total

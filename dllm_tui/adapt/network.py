@@ -1,9 +1,8 @@
 """Both streams of a dense decoder, for many windows at once.
 
 The *clean stream* is the base: causal, frozen, read once a chat. The *noised stream* runs over windows,
-which are what the decoder calls a block: the inputs at positions s-1 … s+B-2 (the last clean token first,
-because a token is predicted at the position before it), which see the clean keys of the positions 0 … s-2
-and each other, and say what stands at s … s+B-1.
+inputs at positions s-1 … s+B-2, which see the clean keys of the positions 0 … s-2 and each other, and say
+what stands at s … s+B-1: a token is predicted at the position before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +15,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from dllm_tui.engine.geometry import Geometry
-from dllm_tui.engine.lean import FUSED
-
-PROJECTIONS = {
-    "qkv": FUSED["qkv"],
-    "output": ("self_attn.o_proj.weight",),
-    "gate_up": FUSED["gate_up"],
-    "down": ("mlp.down_proj.weight",),
-}
-"""The linear layers, each made of one or several matrices of the checkpoint, row after row."""
+from dllm_tui.engine.lean import FUSED, PROJECTIONS
 
 
 @dataclass(frozen=True)
@@ -59,6 +50,8 @@ class Group:
     starts: Tensor
     """int64 [W]: position of each window's first token, s ≥ 1."""
     size: int
+    known: Tensor | None = None
+    """bool [W, size]: inputs that are read as the clean stream reads them, seeing nothing behind them."""
 
 
 class Projecting(Protocol):
@@ -231,6 +224,10 @@ class Network:
         q = q.reshape(g.kv_heads, shared, count, size, g.head_dim) * g.head_dim**-0.5
         own = q.permute(0, 2, 1, 3, 4).reshape(g.kv_heads * count, shared * size, g.head_dim)
         near = own @ k.reshape(g.kv_heads * count, size, g.head_dim).transpose(1, 2)
+        if group.known is not None:
+            behind = torch.ones(size, size, dtype=torch.bool, device=self.device).triu(1)
+            blind = (group.known.to(self.device)[:, :, None] & behind).repeat(1, shared, 1)
+            near = near.view(g.kv_heads, count, shared * size, size).masked_fill(blind, -torch.inf)
         near = near.view(g.kv_heads, count, shared * size, size)
         far = own.view(g.kv_heads, -1, g.head_dim) @ group.reading.keys[layer, :, :reach].transpose(1, 2)
         far = far.view(g.kv_heads, count, shared * size, reach)

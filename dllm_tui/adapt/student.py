@@ -1,4 +1,4 @@
-"""The student that ``smol`` was: frozen weights, and a low-rank adapter for the noised stream."""
+"""The student that ``smol`` was: frozen weights, and a low-rank adapter for masked positions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,30 +49,27 @@ def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int, dis
                 lesson.ids, (0, max(0, int(cells.max()) + 1 - len(lesson.ids))), value=stop_id
             )
             tokens_here = padded[cells.to(device)]
-            # A window's inputs: the last clean token, then the block but for its last token.
             ids.append(tokens_here[:, :-1].flatten())
-            masked.append(functional.pad(each.masked[:, :-1], (1, 0)).flatten())
-            groups.append(Group(lesson.reading, each.starts.to(device), size))
+            masked.append(each.masked.flatten())
+            known = None if each.masked.all() else ~each.masked
+            groups.append(Group(lesson.reading, each.starts.to(device), size, known))
             learnt = each.weight.flatten().nonzero().flatten()
             rows.append(learnt + count)
             tokens.append(tokens_here[:, 1:].flatten()[learnt.to(device)])
             weights.append(each.weight.flatten()[learnt])
-            left.append((each.masked.cumsum(-1) - each.masked.long()).flatten()[learnt])
+            left.append(each.left.flatten()[learnt])
             places = (each.starts[:, None] + torch.arange(size)).flatten()[learnt].to(device)
             taught.append(lesson.teacher_tokens[places])
             chances.append(lesson.teacher_chances[places])
             count += each.masked.numel()
     device = ids[0].device
     weight = torch.cat(weights)
-    masks = torch.cat(left)
-    # Where all to the left is known, the base has read what the student has: its answer is the whole truth.
-    shares = distil + (1 - distil) * (masks == 0).float() if distil else torch.zeros(len(masks))
     target = Target(
         torch.cat(tokens),
         (weight / weight.sum()).to(device),
         torch.cat(taught),
         torch.cat(chances),
-        shares.to(device),
+        distil,
     )
     return Batch(
         torch.cat(ids),
@@ -80,7 +77,7 @@ def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int, dis
         groups,
         torch.cat(rows).to(device),
         target,
-        masks,
+        torch.cat(left),
     )
 
 
@@ -88,7 +85,8 @@ def forward(network: Network, adapter: LowRank, made: Batch, *, recompute: bool 
     """The noised stream over a batch: [N, hidden], normed."""
     x = functional.embedding(made.ids, network.embedding)
     x = torch.where(made.masked[:, None], adapter.mask, x)
-    return network.noised(x, made.groups, adapter, recompute=recompute)
+    rows = None if bool(made.masked.all()) else made.masked.nonzero().flatten()
+    return network.noised(x, made.groups, adapter.on(rows), recompute=recompute)
 
 
 class AdapterStudent:
@@ -117,7 +115,6 @@ class AdapterStudent:
     def examine(self, drawn: Sequence[tuple[Lesson, Sequence[Windows]]]) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of the noised stream."""
         network = self.network
-        self.adapter.merge()
         made = batch(drawn, self.stop_id, self.recipe.distil)
         # Memory is what a GPU lacks first; a CPU lacks time.
         hidden = forward(network, self.adapter, made, recompute=network.device.type == "cuda")

@@ -43,8 +43,7 @@ class Recipe:
     """Modules that get factors; all linear layers if empty."""
     noise: Noise = field(default_factory=Noise)
     distil: float = 0.3
-    """Share of the target that is the clean stream's own distribution. Unless it is 0, all of it where no
-    mask stands to the left: the base has then read what the student has."""
+    """Share of the target that is the clean stream's own distribution."""
     learning_rate: float = 1e-3
     warmup: int = 50
     """Steps until the learning rate is reached."""

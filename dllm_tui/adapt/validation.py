@@ -16,7 +16,7 @@ from dllm_tui.adapt.network import Network
 from dllm_tui.adapt.readings import Readings
 from dllm_tui.adapt.student import batch, forward
 from dllm_tui.adapt.training import NEARBY
-from dllm_tui.adapt.windows import Windows
+from dllm_tui.adapt.windows import Noise, leading
 from dllm_tui.engine import Engine
 from dllm_tui.events import Done
 from dllm_tui.knobs import Knobs
@@ -31,9 +31,9 @@ class Forecast:
     """What blocks say whose first token alone is known."""
 
     accuracy: tuple[float, ...]
-    """Of the best guess, by the number of masks to the left."""
+    """Of the best guess, by the number of masks to the left: 1, 2, …; without any the base is exact."""
     verified: float
-    """Tokens that ``verify`` would keep a cycle: the first one, and guesses up to the first wrong one."""
+    """Tokens that ``verify`` would keep a cycle: the first, the base's own next, right guesses behind it."""
     tokens: float
     """Tokens a denoising forward, from the left, where :data:`AGREEMENT` of them are right."""
     threshold: float
@@ -56,46 +56,48 @@ def forecast(
 
     Args:
         network: the base.
-        adapter: merged.
+        adapter: what is judged.
         readings: of chats that were held out.
         stop_id: stands behind an answer's end.
         size: of the blocks.
     """
     sure, right = [], []
+    masks = size - 2
     for index, chat in enumerate(readings.chats):
         starts = torch.cat([torch.arange(a, b - size + 1, size // 2) for a, b in chat.answers])
         if not len(starts):
             continue
-        masked = torch.ones(len(starts), size, dtype=torch.bool)
-        masked[:, 0] = False
-        windows = Windows(starts, size, masked, masked.float())
+        windows = leading(starts, masks, len(chat.ids), Noise())
         made = batch([(readings.lesson(index), [windows])], stop_id)
         hidden = forward(network, adapter, made)[made.rows]
         for rows, tokens in zip(hidden.split(CHUNK), made.target.token.split(CHUNK), strict=True):
             chances, best = (rows @ network.head.T).float().softmax(-1).max(-1)
             sure.append(chances.cpu())
             right.append((best == tokens).cpu())
-    confidence = torch.cat(sure).view(-1, size - 1) if sure else torch.zeros(0, size - 1)
-    hits = torch.cat(right).view(-1, size - 1) if right else torch.zeros(0, size - 1, dtype=torch.bool)
+    confidence = torch.cat(sure).view(-1, masks) if sure else torch.zeros(0, masks)
+    hits = torch.cat(right).view(-1, masks) if right else torch.zeros(0, masks, dtype=torch.bool)
     threshold, tokens = _at_agreement(confidence, hits)
     return Forecast(
         tuple(hits.float().mean(0)[:NEARBY].tolist()),
-        float(1 + hits.cumprod(1).sum(1).float().mean()),
+        float(2 + hits.cumprod(1).sum(1).float().mean()),
         tokens,
         threshold,
     )
 
 
 def _at_agreement(confidence: Tensor, hits: Tensor) -> tuple[float, float]:
-    """The lowest threshold at which enough of the committed guesses are right, and how many those are."""
+    """The lowest threshold at which enough of what a forward commits is right, and how much that is.
+
+    The first token of a forward is the base's own, and always committed.
+    """
     found = (1.0, 1.0)
     for step in range(99, 9, -1):
         threshold = step / 100
         taken = (confidence > threshold).cumprod(1).bool()
-        taken[:, 0] = True  # one is always committed
-        if float(hits[taken].float().mean()) < AGREEMENT:
+        count = len(taken) + int(taken.sum())
+        if count == 0 or len(taken) + int(hits[taken].sum()) < AGREEMENT * count:
             break
-        found = (threshold, float(taken.sum(1).float().mean()))
+        found = (threshold, count / len(taken))
     return found
 
 

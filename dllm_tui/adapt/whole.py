@@ -21,7 +21,6 @@ from dllm_tui.adapt.data import Chat
 from dllm_tui.adapt.files import write_tensors
 from dllm_tui.adapt.network import Group, Network
 from dllm_tui.adapt.training import Recipe
-from dllm_tui.adapt.windows import lead
 from dllm_tui.engine.attention import block_mask
 from dllm_tui.engine.autoregressive import Base
 from dllm_tui.errors import CheckpointError
@@ -90,7 +89,7 @@ class WholeStudent:
         for _ in range(noise.copies):
             if float(torch.rand((), generator=random)) < noise.leading:
                 made += [
-                    is_learnt & (torch.arange(size) >= lead(blocks, size, random)[:, None]) for _ in range(2)
+                    is_learnt & (torch.arange(size) >= _lead(blocks, size, random)[:, None]) for _ in range(2)
                 ]
             else:
                 chance = torch.rand(blocks, 1, generator=random)
@@ -149,6 +148,12 @@ class WholeStudent:
             total = total + value[0]
             right.append(value[1])
         return total, torch.cat(right)
+
+
+def _lead(count: int, size: int, random: torch.Generator) -> Tensor:
+    """How many tokens of each block are known, from the left: mostly one, else any number."""
+    several = torch.randint(1, size, (count,), generator=random)
+    return torch.where(torch.rand(count, generator=random) < 0.7, torch.ones_like(several), several)
 
 
 def write(directory: Path, student: WholeStudent, values: Mapping[str, Tensor]) -> None:

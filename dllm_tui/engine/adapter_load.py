@@ -1,4 +1,4 @@
-"""A base with an adapter: the noised stream adapted, the clean one the autoregressive model as it is."""
+"""A base with an adapter: masked positions adapted, all others the autoregressive model as it is."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dllm_tui.engine.autoregressive import Base, find, from_gguf
 from dllm_tui.engine.geometry import Geometry
-from dllm_tui.engine.lean import Adaptation, LeanBackbone
+from dllm_tui.engine.lean import PROJECTIONS, Adaptation, LeanBackbone
 from dllm_tui.engine.model import Model
 from dllm_tui.errors import CheckpointError
 from dllm_tui.events import ModelInfo
@@ -158,7 +158,7 @@ def adapted(
 
 
 def read_adapter(path: Path, geometry: Geometry, sha256: str) -> Adaptation:
-    """The noised stream's weights: every linear layer becomes W + scale · B · A.
+    """What an adapter adds on masked positions: there a linear layer is W + scale · B · A.
 
     Args:
         path: the adapter's safetensors file. Modules that it has no factors for stay as they are. A factor
@@ -188,12 +188,27 @@ def read_adapter(path: Path, geometry: Geometry, sha256: str) -> Adaptation:
                 f"it should be {shape} for this base."
             )
 
-    def merge(name: str, weight: Tensor) -> Tensor:
-        stem = name.removeprefix("model.").removesuffix(".weight")
-        down, up = factors.get(f"{stem}.lora_A"), factors.get(f"{stem}.lora_B")
-        return weight if down is None or up is None else torch.addmm(weight, up, down, alpha=scale)
+    return Adaptation(dict(_changes(geometry, factors, scale)), factors["mask_embedding"])
 
-    return Adaptation(merge, factors["mask_embedding"])
+
+def _changes(
+    geometry: Geometry, factors: dict[str, Tensor], scale: float
+) -> Iterator[tuple[tuple[int, str], tuple[Tensor, Tensor]]]:
+    """By layer and projection: the factors of its matrices side by side, [in, R] and [R, out]."""
+    shapes = geometry.layer_shapes()
+    for layer in range(geometry.layers):
+        for name, parts in PROJECTIONS.items():
+            downs: list[Tensor] = []
+            ups: list[Tensor] = []
+            for part in parts:
+                stem = f"layers.{layer}.{part.removesuffix('.weight')}"
+                down, up = factors.get(f"{stem}.lora_A"), factors.get(f"{stem}.lora_B")
+                rows, width = shapes[part]
+                downs.append(torch.empty(0, width) if down is None else down)
+                ups.append(torch.empty(rows, 0) if up is None else scale * up)
+            down = torch.cat(downs).T.contiguous()
+            if down.numel():
+                yield (layer, name), (down, torch.block_diag(*ups).T.contiguous())
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

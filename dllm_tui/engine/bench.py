@@ -141,6 +141,8 @@ def _forward_ms(engine: Engine, size: int) -> float:
     backbone = engine.model.backbone
     cache = backbone.new_cache(CONTEXT + size)
     ids = torch.randint(backbone.vocab_size, (CONTEXT + size,)).to(engine.device)
+    if engine.model.mask_id is not None:
+        ids[CONTEXT + 1 :] = engine.model.mask_id  # as in a block's first step
     places = torch.arange(CONTEXT + size, device=engine.device)
     head, tail = slice(0, CONTEXT), slice(CONTEXT, None)
     times: list[float] = []

@@ -6,7 +6,7 @@ none is repeated), the mask (in decoding a block sees everything that it is give
 of rows that nobody asked for. Numerically it is the same network; a test holds the two together.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -28,16 +28,27 @@ FUSED = {
 }
 """Tensors of a layer that are kept as one, by its name here."""
 
+PROJECTIONS = {
+    "qkv": FUSED["qkv"],
+    "output": ("self_attn.o_proj.weight",),
+    "gate_up": FUSED["gate_up"],
+    "down": ("mlp.down_proj.weight",),
+}
+"""The linear layers, each made of one or several matrices of the checkpoint, row after row."""
 
 EVERY = slice(None)
 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What makes the noised stream of a model with two streams (``smol``)."""
+    """What makes the noised stream of a model with two streams (``smol``).
 
-    merge: Callable[[str, Tensor], Tensor]
-    """Gets a linear layer's name and weight (float32), gives the weight of the noised stream."""
+    It acts on masked positions alone. One whose token is known sees nothing behind it and is read by the
+    clean stream's own weights: behind known tokens only, it says just what the clean stream says.
+    """
+
+    changes: Mapping[tuple[int, str], tuple[Tensor, Tensor]]
+    """By layer and name in :data:`PROJECTIONS`: [in, R] and [R, out], of what is added to the weight."""
     mask_embedding: Tensor
     """[hidden_size]: becomes the input embedding of the id ``vocab_size``."""
 
@@ -79,9 +90,12 @@ class _Layer:
     gate_up: Linear
     down: Linear
     qk_norm: tuple[Tensor, Tensor] | None = None
+    changes: dict[str, tuple[Tensor, Tensor]]
+    """What an adapter adds on masked positions, by the name of the linear layer."""
 
     def __init__(self, shapes: dict[str, tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> None:
         self._shapes, self._dtype, self._device = shapes, dtype, device
+        self.changes = {}
         self._open: dict[str, _Fused] = {}
         has_bias = FUSED["qkv_bias"][0] in shapes
         self._bias = self._fused("qkv_bias").whole if has_bias else None
@@ -117,6 +131,21 @@ class _Layer:
             case _:
                 self.down = Linear(whole)
 
+    def project(self, name: str, x: Tensor, masked: Tensor | None) -> Tensor:
+        """One of :data:`PROJECTIONS`: [rows, in] → [rows, out].
+
+        Args:
+            name: which.
+            x: [rows, in].
+            masked: [rows, 1], 1 where the adapter acts, else 0; ``None`` where nowhere.
+        """
+        linear: Linear = getattr(self, name)
+        out = linear(x)
+        if masked is not None and name in self.changes:
+            down, up = self.changes[name]
+            out.addmm_((x @ down).mul_(masked), up)
+        return out
+
 
 class LeanBackbone:
     """A dense decoder behind :class:`~dllm_tui.engine.backbone.Backbone`.
@@ -150,16 +179,14 @@ class LeanBackbone:
         self.parameters = 0
         """Weights read, those of an adapter not counted."""
         self._adaptation = adaptation
-        self._clean = self._layers()
-        self._noised = self._layers() if adaptation else self._clean
+        shapes = geometry.layer_shapes()
+        self._layers = [_Layer(shapes, dtype, device) for _ in range(geometry.layers)]
         exponents = torch.arange(0, geometry.head_dim, 2, dtype=torch.float32) / geometry.head_dim
         self._frequencies = (1.0 / geometry.rope_theta**exponents).to(device)
         with torch.inference_mode():
             self._read(tensors)
-
-    def _layers(self) -> list[_Layer]:
-        shapes = self.geometry.layer_shapes()
-        return [_Layer(shapes, self.dtype, self.device) for _ in range(self.geometry.layers)]
+            for (index, name), (down, up) in adaptation.changes.items() if adaptation else ():
+                self._layers[index].changes[name] = down.to(device, dtype), up.to(device, dtype)
 
     def _read(self, tensors: Iterable[tuple[str, Tensor]]) -> None:
         missing = self.geometry.shapes()
@@ -175,11 +202,7 @@ class LeanBackbone:
             self.parameters += tensor.numel()
             if name.startswith("model.layers."):
                 index, part = name.removeprefix("model.layers.").split(".", 1)
-                self._clean[int(index)].take(part, tensor)
-                if self._adaptation:
-                    adapted = part.endswith("_proj.weight")
-                    merged = self._adaptation.merge(name, tensor.float()) if adapted else tensor
-                    self._noised[int(index)].take(part, merged)
+                self._layers[int(index)].take(part, tensor)
             elif name == "model.embed_tokens.weight":
                 self._take_embedding(tensor)
             elif name == "model.norm.weight":
@@ -228,11 +251,16 @@ class LeanBackbone:
         window = Window(cache, context, write_at, count) if isinstance(cache, BlockCache) else None
         angles = positions.to(torch.float32)[:, None, None] * self._frequencies
         rotation = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+        masked = None
+        if noised and self._adaptation:
+            masked = (ids == self.vocab_size)[:, None]
+            mask = self._window_mask(masked, context) if mask is None else mask
+            masked = masked.to(self.dtype)
         attend = self._attention(count, context, mask, causal)
         wanted = rows.to(self.device) if isinstance(rows, Tensor) else rows
         x = functional.embedding(ids, self._embedding)
-        for index, layer in enumerate(self._noised if noised else self._clean):
-            q, k, v = self._project(layer, x, rotation)
+        for index, layer in enumerate(self._layers):
+            q, k, v = self._heads(layer, x, rotation, masked)
             if window:
                 k, v = window.put(index, k, v)
             if wanted is not None and index == self.geometry.layers - 1:
@@ -241,9 +269,10 @@ class LeanBackbone:
                 if not len(x):
                     break
                 attend = self._attention(count, context, mask, causal, wanted)
-            x = x + layer.output(attend(q, k, v))
-            gate, up = layer.gate_up(self._normed(x, layer.mlp_norm)).chunk(2, dim=-1)
-            x = x + layer.down(functional.silu(gate) * up)
+                masked = None if masked is None else masked[wanted]
+            x = x + layer.project("output", attend(q, k, v), masked)
+            gate, up = layer.project("gate_up", self._normed(x, layer.mlp_norm), masked).chunk(2, dim=-1)
+            x = x + layer.project("down", functional.silu(gate) * up, masked)
 
         if window:
             window.close()
@@ -252,12 +281,18 @@ class LeanBackbone:
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return functional.rms_norm(x, weight.shape, weight, self.geometry.norm_eps)
 
-    def _project(
-        self, layer: _Layer, x: Tensor, rotation: tuple[Tensor, Tensor]
+    def _window_mask(self, masked: Tensor, context: int) -> Tensor:
+        """Who sees whom in the noised stream, bool [T, context + T]; ``masked`` is bool [T, 1]."""
+        own = torch.ones(len(masked), len(masked), dtype=torch.bool, device=self.device).tril() | masked
+        return functional.pad(own, (context, 0), value=True)
+
+    def _heads(
+        self, layer: _Layer, x: Tensor, rotation: tuple[Tensor, Tensor], masked: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated queries and keys, and values: [heads, T, head_dim] each."""
         g = self.geometry
-        fused = layer.qkv(self._normed(x, layer.attention_norm)).view(x.shape[0], -1, g.head_dim)
+        fused = layer.project("qkv", self._normed(x, layer.attention_norm), masked)
+        fused = fused.view(x.shape[0], -1, g.head_dim)
         q, k, v = fused.split([g.heads, g.kv_heads, g.kv_heads], dim=1)
         if layer.qk_norm:
             q, k = self._normed(q, layer.qk_norm[0]), self._normed(k, layer.qk_norm[1])

@@ -1,8 +1,9 @@
 """The default model: SmolLM2-135M-Instruct, turned into a block-diffusion model by a small adapter.
 
-The adapter acts on the noised stream alone, so that the clean stream is the autoregressive model itself:
-the commit forward of a finished block says what that model thinks of every token, at no extra cost. The
-recipe follows Fast-dLLM v2 (arXiv 2509.26328): block-causal attention, token shift, complementary masks.
+The adapter acts on masked positions alone, so that everything decided is read by the autoregressive model
+itself: the first mask of a block always gets that model's own token, and the commit forward of a finished
+block says what it thinks of every token, at no extra cost. The recipe follows Fast-dLLM v2 (arXiv
+2509.26328): block-causal attention, token shift, complementary masks; the gate is that of arXiv 2507.11851.
 """
 
 from dataclasses import replace
@@ -31,8 +32,9 @@ FAMILY = Family(
     name="smol",
     title="SmolLM2-135M, block diffusion",
     explanation=(
-        "Drafts a block of tokens in parallel with an adapter of this project, from the left while it is "
-        "confident. The finished block then goes through the unchanged autoregressive model, which keeps its "
+        "Fills a block from the left. The first mask gets the autoregressive model's own token; those behind "
+        "it are drafted in the same forward by an adapter of this project, and taken while it is confident. "
+        "The finished block then goes through the unchanged autoregressive model, which keeps its "
         "keys and values and gives the next block's first token. With the policy verify that model also "
         "throws out every token that it would not have written itself."
     ),

@@ -32,7 +32,7 @@ def test_train_go_on_and_measure(base: Path, tmp_path: Path):
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "abc " * 20}]
     chats.write_text(json.dumps({"messages": turns}) + "\n")
     code, said, told = run(
-        base, "-o", out, "--data", chats, "--tokens", "200", "--block-sizes", "2,4", *SMALL
+        base, "-o", out, "--data", chats, "--tokens", "200", "--block-sizes", "3,4", *SMALL
     )
     assert (code, "training" in told) == (0, True)
     assert f"dllm-chat --model {out}" in said

@@ -22,12 +22,12 @@ def test_loss_and_its_gradient(monkeypatch: pytest.MonkeyPatch):
         torch.rand(8, generator=random),
         torch.stack([torch.randperm(20, generator=random)[:4] for _ in range(8)]),
         chances / chances.sum(-1, keepdim=True),
-        torch.tensor([0.0, 1.0, *torch.rand(6, generator=random).tolist()]),
+        0.3,
     )
     value, right = loss(hidden, head, target)
     (mine,) = torch.autograd.grad(2 * value, hidden)
     logits = hidden @ head.T
-    distil = target.distil[:, None]
+    distil = target.distil
     wanted = (1 - distil) * functional.one_hot(target.token, 20).float()
     wanted = wanted.scatter_add(1, target.teacher_tokens, distil * target.teacher_chances)
     plain = (target.weight * -(wanted * logits.log_softmax(-1)).sum(-1)).sum()
@@ -44,19 +44,21 @@ def test_adapted_products_and_their_gradients(targets: tuple[str, ...]):
     adapter = LowRank(network, rank=3, scale=0.7, targets=targets) if targets else stirred(network)
     for parameter in adapter.parameters.values():
         parameter.data += 0.1
-    adapter.merge()
     x = torch.randn(5, g.hidden_size, requires_grad=True)
-    mine = adapter(1, "qkv", x)
+    masked = torch.tensor([0, 2, 3])
+    mine = adapter.on(masked)(1, "qkv", x)
+    is_masked = torch.zeros(5, 1).index_fill(0, masked, 1.0)
     parts = []
     for name in "qkv":
         stem = f"layers.1.self_attn.{name}_proj"
         weight = network.layers[1].projections["qkv"].split([32, 16, 16])["qkv".index(name)]
+        parts.append(x @ weight.T)
         if not targets or f"{name}_proj" in targets:
             down, up = adapter.parameters[f"{stem}.lora_A"], adapter.parameters[f"{stem}.lora_B"]
-            weight = weight + adapter.scale * up @ down
-        parts.append(x @ weight.T)
+            parts[-1] = parts[-1] + is_masked * (x @ (adapter.scale * up @ down).T)
     plain = torch.cat(parts, dim=-1)
     torch.testing.assert_close(mine, plain)
+    torch.testing.assert_close(adapter.on(None)(1, "qkv", x)[masked], plain[masked])
     trained = [
         p for n, p in adapter.parameters.items() if n.startswith("layers.1.self_attn") and "o_proj" not in n
     ]

@@ -21,7 +21,6 @@ def test_both_streams_say_what_the_decoder_says(kind: str):
     tensors = weights(g)
     network = Network(g, tensors, CPU, torch.float32)
     adapter = stirred(network)
-    adapter.merge()
     decoder = backbone(g, tensors, adapter)
     random = torch.Generator().manual_seed(3)
     chats = [
@@ -43,8 +42,9 @@ def test_both_streams_say_what_the_decoder_says(kind: str):
         for each in windows:
             for start, masked in zip(each.starts.tolist(), each.masked, strict=True):
                 cells = [*chat.ids, *[0] * each.size][start - 1 : start + each.size - 1]
-                hides = [False, *masked[:-1].tolist()]
-                ids = [g.vocab_size if hide else cell for cell, hide in zip(cells, hides, strict=True)]
+                ids = [
+                    g.vocab_size if hide else cell for cell, hide in zip(cells, masked.tolist(), strict=True)
+                ]
                 cache = decoder.new_cache(64)
                 decoder.forward(
                     torch.tensor(chat.ids[:start]), torch.arange(start), cache=cache, write_at=0, causal=True
@@ -66,7 +66,6 @@ def test_recomputing_gives_the_same_gradients():
     g = geometry()
     network = Network(g, weights(g), CPU, torch.float32)
     adapter = stirred(network)
-    adapter.merge()
     chat = Chat(tuple(range(1, 31)), ((4, 30),))
     made = batch([(Readings(network, [chat]).lesson(0), draw(chat, Noise(), torch.Generator()))], stop_id=0)
     found = []

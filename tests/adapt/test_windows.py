@@ -18,50 +18,55 @@ def random(seed: int) -> torch.Generator:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_blocks_cover_the_answer_from_some_place_on(seed: int):
-    for each in draw(CHAT, Noise(copies=3), random(seed)):
+def test_leading_masks_cover_the_answer_once_from_some_place_on(seed: int):
+    for each in draw(CHAT, Noise(leading=1.0, copies=3), random(seed)):
         starts = each.starts.tolist()
         assert starts == list(range(starts[0], starts[0] + each.size * len(starts), each.size))
-        (start, end) = next(span for span in CHAT.answers if span[0] <= starts[0] < span[1])
-        assert starts[0] - start < each.size
-        assert starts[-1] <= end - each.size // 2 or len(starts) == 1
-        assert end - each.size // 2 < starts[-1] + each.size
-        assert not each.masked[:, 0].any()
-        for first, masked, weight in zip(starts, each.masked, each.weight, strict=True):
-            left = 0
+        # The answer's first token is known, and the base itself says the second.
+        (start, end) = next(span for span in CHAT.answers if span[0] + 2 <= starts[0] < span[1])
+        assert starts[0] - (start + 2) < each.size
+        assert end - each.size // 2 - 1 < starts[-1] + each.size
+        assert each.masked.all()
+        for first, left, weight in zip(starts, each.left.tolist(), each.weight, strict=True):
+            assert left == list(range(1, each.size + 1))
             for cell in range(each.size):
-                learnt = bool(masked[cell]) and first + cell < end
-                assert float(weight[cell]) == pytest.approx(0.7**left if learnt else 0.0)
-                left += int(masked[cell])
+                assert float(weight[cell]) == pytest.approx(0.7 ** (cell + 1) if first + cell < end else 0.0)
 
 
-def test_scattered_masks_come_with_their_complement():
-    windows = draw(CHAT, Noise(leading=0.0, copies=4), random(0))
+@pytest.mark.parametrize("seed", range(8))
+def test_scattered_masks_come_with_their_complement(seed: int):
+    windows = draw(CHAT, Noise(leading=0.0, copies=4), random(seed))
     for first, second in zip(windows[::2], windows[1::2], strict=True):
         assert torch.equal(first.starts, second.starts)
         assert torch.equal(first.masked[:, 1:], ~second.masked[:, 1:])
-
-
-def test_leading_masks_go_from_some_token_to_the_end():
-    for each in draw(CHAT, Noise(leading=1.0, copies=4), random(0)):
-        for masked in each.masked.tolist():
-            known = masked.index(True)
-            assert known >= 1
-            assert masked == [False] * known + [True] * (each.size - known)
+    for each in windows:
+        assert not each.masked[:, 0].any()
+        (start, end) = next(span for span in CHAT.answers if span[0] < each.starts[0] <= span[1])
+        assert each.starts[0] - 1 - start < each.size + 1
+        for first, masked, left, weight in zip(each.starts, each.masked, each.left, each.weight, strict=True):
+            for cell in range(each.size):
+                count = int(masked[: cell + 1].sum())
+                assert left[cell] == count
+                # The row before a mask is about its token; that of the last row is an input no more.
+                if cell + 1 < each.size:
+                    learnt = bool(masked[cell + 1]) and count > 0 and first + cell < end
+                    assert float(weight[cell]) == pytest.approx(0.7**count if learnt else 0.0)
 
 
 def test_weights_by_ratio_are_unbiased():
-    """Of a block with n tokens that can be masked, each is weighed 1 on average."""
+    """A token that the adapter is asked for at all is weighed by the ratio of its block."""
     chat = Chat(tuple(range(1, 10)), ((1, 9),))
     noise = Noise(sizes=(8,), shares=(1.0,), leading=0.0, copies=1, decay=1.0, by_ratio=True)
     total, count = 0.0, 0
     for seed in range(1000):
         for each in draw(chat, noise, random(seed)):
-            if each.starts[0] == 1:
-                total += float(each.weight[0, 1:].mean())
+            if each.starts[0] == 2:
+                total += float(each.weight[0, -1])
                 count += 1
-    # Ratios below 1/8 are weighed as if they were 1/8: 1/16 of the weight is missing.
-    assert total / count == pytest.approx(15 / 16, abs=0.05)
+    # The last of 7 tokens has a mask to its left with 1 - (1 - t)⁶; ratios below 1/8 count as 1/8.
+    ratios = torch.linspace(0, 1, 10_001)
+    wanted = float((ratios / ratios.clamp(min=1 / 8) * (1 - (1 - ratios) ** 6)).mean())
+    assert total / count == pytest.approx(wanted, abs=0.06)
 
 
 def test_what_is_learnt_is_what_stands_there():
@@ -77,12 +82,12 @@ def test_what_is_learnt_is_what_stands_there():
         for start, masked, weight in zip(each.starts.tolist(), each.masked, each.weight, strict=True):
             for cell in range(each.size):
                 assert made.ids[row] == text[start + cell - 1]
-                assert bool(made.masked[row]) == (cell > 0 and bool(masked[cell - 1]))
+                assert bool(made.masked[row]) == bool(masked[cell])
                 if weight[cell] > 0:
                     at = next(learnt)
                     assert made.rows[at] == row
                     assert made.target.token[at] == text[start + cell]
-                    assert made.left[at] == int(masked[:cell].sum())
+                    assert made.left[at] == int(masked[: cell + 1].sum())
                     assert made.target.teacher_tokens[at, 0] == logits[start + cell - 1].argmax()
                 row += 1
     assert next(learnt, None) is None
@@ -90,7 +95,7 @@ def test_what_is_learnt_is_what_stands_there():
 
 
 def test_attention_of_windows_against_a_mask():
-    """Every window sees the clean keys before its first input, and itself; nothing of other windows."""
+    """Every window sees the clean keys before its first input and itself; a known input nothing behind it."""
     g = geometry()
     network = Network(g, weights(g), CPU, torch.float32)
     count, length = 12, 20
@@ -100,13 +105,15 @@ def test_attention_of_windows_against_a_mask():
     q = torch.randn(g.heads, count, g.head_dim, generator=random(3))
     k, v = (torch.randn(g.kv_heads, count, g.head_dim, generator=random(i)) for i in (4, 5))
     starts = torch.tensor([1, 7, 15])
-    group = Group(Reading(keys, values, torch.empty(0)), starts, 4)
+    known = torch.tensor([[True, False, True, False], [False] * 4, [True, True, False, False]])
+    group = Group(Reading(keys, values, torch.empty(0)), starts, 4, known)
     mine = network._windows(1, group, q, k, v)
     mask = torch.zeros(count, length + count, dtype=torch.bool)
     for row in range(count):
         window = row // 4
         mask[row, : int(starts[window]) - 1] = True
-        mask[row, length + 4 * window : length + 4 * window + 4] = True
+        last = row + 1 if known[window, row % 4] else 4 * window + 4
+        mask[row, length + 4 * window : length + last] = True
     both = [
         torch.cat([far[1], near], dim=1).repeat_interleave(2, dim=0) for far, near in ((keys, k), (values, v))
     ]

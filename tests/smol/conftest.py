@@ -9,6 +9,7 @@ from dllm_tui import store
 from dllm_tui.engine.adapter_load import assemble
 from dllm_tui.engine.model import Model
 from dllm_tui.families import smol
+from tests.smol.reference import Reference
 
 torch.set_num_threads(1)  # threads that wait for each other cost more than they bring on a busy machine
 
@@ -22,6 +23,11 @@ def base() -> Path:
 @pytest.fixture(scope="session")
 def model(base: Path) -> Model:
     return assemble(base, smol.BASE.sha256, torch.device("cpu"), torch.float32)
+
+
+@pytest.fixture(scope="session")
+def reference(base: Path) -> Reference:
+    return Reference(base)
 
 
 TOKENS = ["<|end|>", "<|start|>", "a", "b", "c", "ab", "Ġ", "Ċ", "abc", "<think>"]

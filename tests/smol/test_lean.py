@@ -17,7 +17,7 @@ from transformers import (
 
 from dllm_tui.engine import linear
 from dllm_tui.engine.geometry import Geometry
-from dllm_tui.engine.lean import Adaptation, LeanBackbone
+from dllm_tui.engine.lean import PROJECTIONS, Adaptation, LeanBackbone
 from dllm_tui.errors import CheckpointError
 
 CPU = torch.device("cpu")
@@ -167,33 +167,50 @@ def test_slots_that_are_written_elsewhere_than_behind_the_context():
 
 
 def test_two_streams():
+    """Masks are read by adapted weights and see everything; known tokens as ever, and see nothing behind."""
     made = network("llama", tie_word_embeddings=True)
     torch.manual_seed(5)
     mask_embedding = torch.randn(48)
-    shift = {n: torch.randn_like(t) * 0.1 for n, t in made.state_dict().items() if n.endswith("_proj.weight")}
-    both = lean(made, Adaptation(lambda name, weight: weight + shift[name], mask_embedding))
+    plain = lean(made)
+    changes = {
+        (layer, name): (torch.randn(shape[1], 3) * 0.3, torch.randn(3, rows) * 0.3)
+        for layer in range(plain.geometry.layers)
+        for name, parts in PROJECTIONS.items()
+        for shape, rows in [
+            (
+                plain.geometry.layer_shapes()[parts[0]],
+                sum(plain.geometry.layer_shapes()[part][0] for part in parts),
+            )
+        ]
+    }
+    both = lean(made, Adaptation(changes, mask_embedding))
     assert both.vocab_size == 97
-
-    adapted = network("llama", tie_word_embeddings=True)
-    with torch.no_grad():
-        for name, parameter in adapted.named_parameters():
-            if name in shift:
-                parameter.add_(shift[name])
-    ids = torch.randint(0, 97, (9,))
-    everything = torch.ones(9, 9, dtype=torch.bool)
-    clean, noised = (both.forward(ids, torch.arange(9), noised=n) for n in (False, True))
-    torch.testing.assert_close(clean, reference(made, ids, torch.arange(9), everything), atol=2e-4, rtol=0)
+    ids, places = torch.randint(0, 97, (9,)), torch.arange(9)
+    causal = torch.ones(9, 9, dtype=torch.bool).tril()
     torch.testing.assert_close(
-        noised, reference(adapted, ids, torch.arange(9), everything), atol=2e-4, rtol=0
+        both.forward(ids, places, causal=True), reference(made, ids, places, causal), atol=2e-4, rtol=0
     )
-
-    embedded = adapted.get_input_embeddings()(ids)
-    embedded[4] = mask_embedding
-    ids[4] = 97  # the virtual mask id
+    masked = torch.zeros(9, 1, dtype=torch.bool)
+    masked[[3, 6, 7]] = True
+    for layer, block in enumerate(made.model.layers):
+        for name, parts in PROJECTIONS.items():
+            down, up = changes[layer, name]
+            row = 0
+            for part in parts:
+                linear = block.get_submodule(part.removesuffix(".weight"))
+                mine = up[:, row : row + linear.out_features]
+                row += linear.out_features
+                linear.register_forward_hook(
+                    lambda _, inputs, output, down=down, up=mine: output + masked * (inputs[0] @ down @ up)
+                )
+    embedded = made.get_input_embeddings()(ids).detach()
+    embedded[masked[:, 0]] = mask_embedding
+    ids[masked[:, 0]] = 97  # the virtual mask id
     with torch.inference_mode():
-        wanted = adapted(inputs_embeds=embedded[None], attention_mask=everything[None, None]).logits[0]
-    got = both.forward(ids, torch.arange(9), noised=True)
-    torch.testing.assert_close(got, wanted, atol=2e-4, rtol=0)
+        wanted = made(inputs_embeds=embedded[None], attention_mask=(causal | masked)[None, None]).logits[0]
+    torch.testing.assert_close(both.forward(ids, places, noised=True), wanted, atol=2e-4, rtol=0)
+    some = both.forward(ids, places, noised=True, rows=torch.tensor([2, 6]))
+    torch.testing.assert_close(some, wanted[[2, 6]], atol=2e-4, rtol=0)
 
 
 def test_bfloat16_stays_close():
