@@ -37,7 +37,7 @@ def test_train_go_on_and_measure(base: Path, tmp_path: Path):
     assert (code, "training" in told) == (0, True)
     assert f"dllm-chat --model {out}" in said
     recipe = recipe_of(out / "training" / "state.safetensors")
-    assert (recipe.rank, recipe.noise.sizes, recipe.noise.shares) == (2, (2, 4), (1.0, 1.0))
+    assert (recipe.rank, recipe.noise.sizes, recipe.noise.shares) == (2, (3, 4), (1.0, 1.0))
     # What isn't said again is as it was.
     more = ("--tokens", "400", "--measure", "1", "--device", "cpu", "--dtype", "float32")
     code, said, _ = run(base, "-o", out, "--data", chats, *more)
