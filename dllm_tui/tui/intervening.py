@@ -61,6 +61,7 @@ class Intervening:
         if reason:
             self._chat.composer.above.say(f"this canvas can't be changed: {reason}")
             return
+        self._chat.composer.dismiss()
         self.follow()
         if what == "mark":
             self._change(self._marks ^ {self._inspecting.position}, self._edits)

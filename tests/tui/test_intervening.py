@@ -257,7 +257,12 @@ async def test_where_nothing_can_be_changed_it_says_why():
     async with app.run_test(size=(110, 34)) as pilot:
         await ask(pilot, app)
         await answered(pilot, app)
-        app.session.host.state = app.session.host.state.__class__(phase="loading")
+        ready = app.session.host.state
+        app.session.host.state = ready.__class__(phase="loading")
         await pilot.press("f4", "r")
         await pilot.pause()
         assert "isn't ready" in message(app)
+        app.session.host.state = ready
+        await pilot.press("space")
+        await pilot.pause()
+        assert not app._chat.composer.above.display

@@ -59,6 +59,11 @@ async def test_one_key_records_and_stops(demos: Path, tmp_path: Path, kept: bool
         await until(pilot, lambda: app.screen.query("#prompt"))
         await pilot.press("f8")
         await until(pilot, lambda: "● REC 0:0" in said(app._chat.status))
+        await pilot.resize_terminal(20, 5)
+        await until(pilot, lambda: app.query_one("#too-small").display)
+        assert "● REC 0:0" in said(app._chat.status)
+        assert app._chat.status.is_on_screen
+        await pilot.resize_terminal(110, 33)
         await hears(pilot, app, "F8 stops it")
         app.turn(threshold=0.5)
         await pilot.resize_terminal(120, 40)
