@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from dllm_tui.cli.console import drop_stdout, fail, note, printable, wait_until_ready
+from dllm_tui.cli.models import shortage
 from dllm_tui.cli.prompts import Prompt
 from dllm_tui.conversation import Recorder
 from dllm_tui.errors import DllmError
@@ -40,6 +41,8 @@ def ask(host: Host, prompt: Prompt, settings: Settings, *, as_json: bool, trace:
     session = Session(host, settings, recorders=recorders)
     try:
         host.load(settings.model)
+        if lack := shortage(settings.model, settings):
+            note(lack)
         if prompt.waits:
             prompt.text()  # an empty one fails now
         if notice := wait_until_ready(host).notice:

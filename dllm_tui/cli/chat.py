@@ -34,10 +34,12 @@ def _models(chosen: Settings) -> "Sequence[Choice]":
     return choices(chosen)
 
 
-def _check_model(name: str) -> None:
+def _check_model(chosen: Settings, name: str) -> str:
+    from dllm_tui.cli.models import shortage
     from dllm_tui.families.catalogue import refuse_nowhere
 
     refuse_nowhere(name)
+    return shortage(name, chosen)
 
 
 def own_knobs(model: str) -> Knobs | None:
@@ -69,7 +71,7 @@ def chat(chosen: Settings) -> int:
         session,
         chosen,
         models=partial(_models, chosen),
-        check_model=_check_model,
+        check_model=partial(_check_model, chosen),
         themes_dir=paths.themes_dir(),
         save=settings.save,
     )

@@ -260,6 +260,17 @@ def _fit(entry: "Entry", machine: "Machine") -> str:
     )
 
 
+def shortage(name: str, chosen: Settings) -> str:
+    """What this machine lacks for a model of the catalogue, and what it could hold; else empty."""
+    from dllm_tui.families.catalogue import find
+
+    entry = find(name)
+    if entry is None or entry.family is smol.FAMILY:
+        return ""
+    machine = _machine(chosen)
+    return _fit(entry, machine) if machine.missing(entry) else ""
+
+
 def _where(entry: "Entry") -> str:
     from dllm_tui.engine import hub_cache
 

@@ -52,7 +52,8 @@ class ChatApp(Following, inherit_bindings=False):
         session: the conversation; its host may still be loading.
         settings: how it looks and behaves.
         models: what the model picker offers; called when it opens.
-        check_model: raises a :class:`~dllm_tui.errors.DllmError` for a name that can be no model's.
+        check_model: raises a :class:`~dllm_tui.errors.DllmError` for a name that can be no model's; gives
+            what the machine lacks for the model, for people.
         save: keeps a setting for the next start (``theme``); ``None`` keeps nothing.
         options: as for :class:`~dllm_tui.tui.following.Following`.
     """
@@ -65,7 +66,7 @@ class ChatApp(Following, inherit_bindings=False):
         settings: Settings,
         *,
         models: Callable[[], Sequence[Choice]] = tuple,
-        check_model: Callable[[str], None] = lambda name: None,
+        check_model: Callable[[str], str] = lambda name: "",
         save: Callable[[str, object], None] | None = None,
         **options: Any,
     ) -> None:
@@ -638,11 +639,13 @@ class ChatApp(Following, inherit_bindings=False):
     def take_model(self, name: str) -> str:
         """Load a model in place of this one; what is wrong with its name, if that can be told at once."""
         try:
-            self._check_model(name)
+            lack = self._check_model(name)
         except DllmError as error:
             return f"{error.message} {error.hint}"
         self.session.stop()
         self.session.host.load(name)
+        if lack:
+            self._note(lack)
         self._wake()
         return ""
 

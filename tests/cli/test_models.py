@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from dllm_tui.cli import machine
 from dllm_tui.cli.commands import app
-from dllm_tui.cli.models import choices
+from dllm_tui.cli.models import choices, shortage
 from dllm_tui.engine import hub_cache
 from dllm_tui.families import smol
 from dllm_tui.families.catalogue import GIGABYTE, entries
@@ -99,6 +99,15 @@ def test_show_says_what_is_missing_and_what_would_fit():
     assert "Fast_dLLM_v2_1.5B (1.54B) would fit" in flat(out)
     assert "not intended for use within the European Union" in flat(out)
     assert json.loads(run("show", "tencent/WeDLM-8B-Instruct", "--json")[1])["missing"] > 22 * GIGABYTE
+
+
+def test_a_shortage_is_told_before_a_model_is_fetched(tmp_path: Path):
+    assert shortage("smol", Settings()) == ""
+    assert shortage("JetLM/SDAR-1.7B-Chat", Settings()) == ""
+    assert shortage(str(tmp_path), Settings()) == ""
+    lack = shortage("tencent/WeDLM-8B-Instruct", Settings())
+    assert "GB more than this machine has" in lack
+    assert "Fast_dLLM_v2_1.5B (1.54B) would fit" in lack
 
 
 def test_show_a_family_and_a_directory(tmp_path: Path):
