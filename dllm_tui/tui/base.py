@@ -22,6 +22,7 @@ from dllm_tui.settings import Settings
 from dllm_tui.tui import cells, clipboard
 from dllm_tui.tui.lens import Lens
 from dllm_tui.tui.palette import Palette
+from dllm_tui.tui.pasting import PasteParser
 from dllm_tui.tui.pen import Pen
 from dllm_tui.tui.shape import Shape
 from dllm_tui.tui.stderr import guarded
@@ -221,6 +222,7 @@ class _Writer(WriterThread):
 async def _until_the_end(app: BaseApp) -> None:
     """Run an app; a signal that asks for an end has it leave as people do, with the terminal as it was."""
     linux_driver.WriterThread = _Writer
+    linux_driver.XTermParser = PasteParser
     loop = asyncio.get_running_loop()
 
     def leave(number: int) -> None:
