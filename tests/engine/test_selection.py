@@ -10,8 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dllm_tui.engine import schedules, selection
+from dllm_tui.engine.draws import Draws
 from dllm_tui.engine.filters import keep_top_k, keep_top_p
 from dllm_tui.engine.revision import InsertDelete
+from dllm_tui.engine.scores import read as scores_of
+from dllm_tui.families.family import Sampling
+from dllm_tui.knobs import Knobs
 
 # Few distinct scores, so that ties are common.
 scores = st.lists(
@@ -145,6 +149,18 @@ def test_a_quota_never_reaches_into_the_prompt():
     masked = torch.tensor([False, False, False, True])
     for quota in schedules.even(4, 2):
         assert places(selection.commit(confident_prompt, masked, least=quota)) == [3]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_stop_tokens_that_wait_do_so_at_any_temperature(temperature):
+    """LLaDA's ``confidence_eos_eot_inf`` holds the end-of-text token back at temperature 0 alone."""
+    logits = torch.full((2, 8), -30.0)
+    logits[0, 3] = logits[1, 5] = 30.0
+    found = scores_of(
+        logits, Knobs(temperature=temperature), sampling=Sampling(late=(3,)), draws=Draws(seed=0)
+    )
+    assert found.token.tolist() == [3, 5]
+    assert found.confidence.tolist() == [0.0, pytest.approx(1.0)]
 
 
 def test_a_predicted_mask_is_never_committed():

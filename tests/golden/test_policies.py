@@ -1,7 +1,7 @@
 """Policies against tables that the reference implementations gave: exactly, step by step.
 
 A case names its policy; ``CHECKS`` says which of our functions it is, and how the reference's knobs map to
-ours. The last tests are of our own: where a reference has a fault, what ours does instead.
+ours. What ours does where a reference has a fault is tested in ``tests/engine``.
 """
 
 from collections.abc import Callable

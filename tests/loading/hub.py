@@ -21,6 +21,8 @@ class Hub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.folder = folder
         self.asked: list[tuple[str, str]] = []
+        self.tokens: set[str | None] = set()
+        """What those who asked showed to be let in."""
         self.broken = ""
         """The file whose transfers break off half way."""
         self.silent = ""
@@ -50,6 +52,7 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, *, body: bool) -> None:
         hub, path = self.server, self.path.partition("?")[0]
         hub.asked.append((self.command, path))
+        hub.tokens.add(self.headers["Authorization"])
         if hub.gated:
             return self.refuse(403, "GatedRepo")
         files = {str(file.relative_to(hub.folder)): file for file in hub.folder.rglob("*") if file.is_file()}

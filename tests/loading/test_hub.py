@@ -101,6 +101,12 @@ def test_fetch_then_offline(repository: Path, tmp_path: Path) -> None:
     assert COMMIT in run(FETCH, home, None, offline=True)["path"]
 
 
+def test_a_token_is_shown(repository: Path, tmp_path: Path) -> None:
+    with serving(repository) as hub:
+        assert "path" in run(FETCH, tmp_path / "home", hub, token="hf_secret")
+        assert "Bearer hf_secret" in hub.tokens
+
+
 def test_resume(repository: Path, tmp_path: Path) -> None:
     """Shards that came through before a transfer broke off are not fetched again."""
     home = tmp_path / "home"
