@@ -403,7 +403,7 @@ def _family(name: str) -> Family:
         repository = Repository.named(name)
         folder, name = repository.config(), repository.id
     config = Config(_fields(folder))
-    return layout_for(config, name).settled(config)
+    return layout_for(config, name).settled(config, name)
 
 
 def _others() -> dict[str, Family]:
@@ -422,7 +422,7 @@ def _family_in(folder: Path, name: str) -> Family | None:
 
     try:
         config = Config(_fields(folder))
-        return layout_for(config, name).settled(config)
+        return layout_for(config, name).settled(config, name)
     except CheckpointError:
         return None
 

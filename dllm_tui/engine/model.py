@@ -89,7 +89,7 @@ def model_of(
     Raises:
         CheckpointError: an id is missing or outside the vocabulary.
     """
-    family = layout.settled(config)
+    family = layout.settled(config, name)
     ids = words.ids if words else {}
     size = backbone.vocab_size
     said = [source.get("eos_token_id") for source in (config, generation, config.table("text_config"))]

@@ -190,7 +190,9 @@ class Layout:
     block_field: str | None = None
     """The config field with the block that the checkpoint was trained on."""
     block_required: bool = True
-    """The config has to name it; otherwise it is the family's where it doesn't."""
+    """The config has to name it; otherwise it is that of the checkpoint's name, or the family's."""
+    block_named: str = ""
+    """A pattern in the checkpoint's name whose group is the block; lower case."""
     mask_tokens: tuple[str, ...] = ()
     """Names of the mask in the tokenizer, asked where the config has no ``mask_token_id``."""
     mask_id: int | None = None
@@ -223,15 +225,23 @@ class Layout:
         told = told or any(name in config.fields for name in self.marked)
         return told or bool(self.named and re.search(self.named, name.lower()))
 
-    def settled(self, config: Config) -> Family:
+    def settled(self, config: Config, name: str) -> Family:
         """The family as this checkpoint has it: with the block that it was trained on.
+
+        Args:
+            config: the checkpoint's.
+            name: its hub id or the name of its directory.
 
         Raises:
             CheckpointError: the config says nothing about that, and has to.
         """
-        if self.block_field is None or not (self.block_required or self.block_field in config.fields):
+        if self.block_field is None:
             return self.family
-        block = config.integer(self.block_field, most=MOST_BLOCK)
+        named = re.search(self.block_named, name.lower()) if self.block_named else None
+        if not (self.block_required or self.block_field in config.fields or named):
+            return self.family
+        default = int(named[1]) if named else None
+        block = config.integer(self.block_field, most=MOST_BLOCK, default=default)
         defaults = self.family.defaults
         if self.family.grid == defaults.block_size:  # otherwise the grid's blocks are decoded in parts
             steps = block if defaults.steps == defaults.block_size else defaults.steps

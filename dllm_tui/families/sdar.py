@@ -51,6 +51,7 @@ LAYOUT = Layout(
     network=dense_network,
     block_field="block_size",
     block_required=False,
+    block_named=r"-b(\d+)$",
     mask_tokens=("<|MASK|>",),
     mask_id=151669,
     stop_tokens=("<|im_end|>", "<|endoftext|>"),

@@ -171,10 +171,12 @@ def test_block_of_a_variant(tmp_path: Path) -> None:
     assert (family.grid, family.defaults.block_size, family.defaults.steps) == (32, 32, 32)
 
 
-def test_sdar_that_names_no_block_has_the_first_ones(tmp_path: Path) -> None:
-    checkpoint = copied("sdar", tmp_path / "SDAR-1.7B-Chat")
+@pytest.mark.parametrize(("name", "block"), [("SDAR-1.7B-Chat", 4), ("SDAR-8B-Chat-b16", 16)])
+def test_sdar_whose_config_names_no_block_goes_by_its_name(tmp_path: Path, name: str, block: int) -> None:
+    checkpoint = copied("sdar", tmp_path / name)
     edit_json(checkpoint / "config.json", block_size=None)
-    assert load(checkpoint).family.grid == 4
+    family = load(checkpoint).family
+    assert (family.grid, family.defaults.block_size) == (block, block)
 
 
 def add_tokenizer(checkpoint: Path, tokens: Mapping[str, int], template: str | None = None) -> None:
