@@ -126,7 +126,7 @@ def load(path: Path) -> Past:
         events={run: events for run, events in runs.items() if run in named},
         versions=versions,
         models={run: model for run, model in made.items() if model},
-        interrupted=_interrupted(turns, runs.get(last, ())),
+        interrupted=interrupted(turns, runs.get(last, ())),
     )
 
 
@@ -168,7 +168,7 @@ def title(text: str, longest: int = TITLE_LENGTH) -> str:
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-def _interrupted(turns: Sequence[Turn], events: Sequence[AnyEvent]) -> tuple[AnyEvent, ...]:
+def interrupted(turns: Sequence[Turn], events: Sequence[AnyEvent]) -> tuple[()] | tuple[Turn, Done]:
     """The end that a chat's last run should have had, if it has none and had come to a text."""
     if not turns or turns[-1].role != "user" or not events or isinstance(events[-1], Done):
         return ()

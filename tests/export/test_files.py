@@ -171,6 +171,12 @@ def test_conversations(tmp_path: Path):
         export.write_text(archive, tmp_path / "a.txt")
     assert (tmp_path / "a.txt").read_text().startswith("System:\nBe brief.\n\nYou:\nTell me\nsomething")
     assert "*4 tokens · 3 forwards · 1.3 tokens per forward · 0.5 s*" in (tmp_path / "a.md").read_text()
+    begun = [event for event in sample.session() if event.type not in {"done", "commit"}]
+    *_, answer = (at for at, event in enumerate(begun) if event.type == "step")
+    trace.write_bytes(b"".join(encode(event) + b"\n" for event in begun[: answer + 1]))
+    with Archive(trace) as archive:  # the program was killed while it answered
+        export.write_text(archive, tmp_path / "killed.txt")
+    assert " (stopped):\n" in (tmp_path / "killed.txt").read_text()
     trace.write_bytes(encode(Header()) + b"\n")
     with Archive(trace) as archive, pytest.raises(ExportError, match="no conversation"):
         export.write_text(archive, tmp_path / "b.txt")

@@ -134,8 +134,10 @@ def write_text(archive: Archive, path: Path, *, force: bool = False) -> None:
         raise ExportError(f"{archive.path}: there is no conversation in it.")
     model = archive.header_at(len(archive)).model
     who = model.id if model else ""
-    ends = (archive.runs[turn.run][-1] for turn in turns if turn.run is not None)
-    done = {end.run: end for end in ends if isinstance(end, Done)}
+    cut_off = chats.interrupted(turns, archive.runs.get(max(archive.runs, default=-1), ()))
+    ends = [archive.runs[turn.run][-1] for turn in turns if turn.run is not None]
+    done = {end.run: end for end in (*ends, *cut_off) if isinstance(end, Done)}
+    turns += cut_off[:1]
     if format_of(path) == "md":
         title = next((chats.title(turn.text) for turn in turns if turn.role == "user"), "") or "Conversation"
         written = text.markdown(turns, done, title=title, model=who)
