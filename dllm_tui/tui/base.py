@@ -1,12 +1,14 @@
 """What every app of this program shares: themes, plainness, the clipboard, and a readable end."""
 
 import asyncio
+import codecs
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from queue import Queue
 from typing import IO, Any
@@ -219,10 +221,16 @@ class _Writer(WriterThread):
                 pass
 
 
+def _forgiving(encoding: str) -> Callable[[], codecs.IncrementalDecoder]:
+    """A decoder of what a terminal sends, for which a byte that is no UTF-8 is no end of all input."""
+    return partial(codecs.getincrementaldecoder(encoding), errors="replace")
+
+
 async def _until_the_end(app: BaseApp) -> None:
     """Run an app; a signal that asks for an end has it leave as people do, with the terminal as it was."""
     linux_driver.WriterThread = _Writer
     linux_driver.XTermParser = PasteParser
+    linux_driver.getincrementaldecoder = _forgiving
     loop = asyncio.get_running_loop()
 
     def leave(number: int) -> None:

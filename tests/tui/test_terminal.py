@@ -115,8 +115,9 @@ def start(tmp_path: Path):
 def test_a_chat_from_start_to_end(start):
     terminal = start()
     terminal.until("ready")
-    terminal.child.send("two" + ALT_ENTER + "lines")
+    terminal.child.send(b"caf\xe9, two" + ALT_ENTER.encode() + b"lines")  # a byte that is no UTF-8
     terminal.until("│ lines")
+    assert "caf\ufffd, two" in terminal.text
     terminal.child.send("\r")
     terminal.until_written(b"denoising")
     terminal.until("every star above it")
