@@ -58,6 +58,7 @@ class BlockSpan(msgspec.Struct, frozen=True):
     """Where in the run it began."""
     cells: tuple[int | None, ...]
     confidences: tuple[float, ...]
+    entropies: tuple[float | None, ...]
 
 
 class Blocks:
@@ -68,6 +69,8 @@ class Blocks:
         self.count = 0
         """Events that were read."""
         self._canvas = Canvas()
+        self._entropies: dict[int, float | None] = {}
+        """Of decided cells, where it was told."""
 
     def read(self, events: Sequence[AnyEvent], count: int) -> None:
         """Take in the events up to the first ``count``; going back is forgotten."""
@@ -78,6 +81,7 @@ class Blocks:
             event = events[at]
             if isinstance(event, Step):
                 self._canvas.apply(event)
+                self._entropies.update((guess.position, guess.entropy) for guess in event.decided)
             elif isinstance(event, BlockStart):
                 cells = slice(event.start, event.end)
                 self.spans.append(
@@ -88,6 +92,7 @@ class Blocks:
                         at,
                         tuple(self._canvas.cells[cells]),
                         tuple(self._canvas.confidences[cells]),
+                        tuple(map(self._entropies.get, range(event.start, event.end))),
                     )
                 )
         self.count = count
@@ -110,7 +115,7 @@ class Trail:
         missing = span.end - span.start - len(span.cells)
         self._tokens = [*span.cells, *[None] * missing]
         self._confidences = [*span.confidences, *[0.0] * missing]
-        self._entropies: list[float | None] = [None] * (span.end - span.start)
+        self._entropies = list(span.entropies)
 
     def read(self, events: Sequence[AnyEvent], count: int) -> list[Column]:
         """The columns of the events that come next, up to the first ``count``."""

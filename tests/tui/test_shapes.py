@@ -11,6 +11,7 @@ from dllm_tui.tui import palette as look
 from dllm_tui.tui.canvas_state import CanvasState
 from dllm_tui.tui.grid import Grid
 from dllm_tui.tui.heat import Heat
+from dllm_tui.tui.history import Blocks, Trail
 from dllm_tui.tui.lens import Lens
 from dllm_tui.tui.shape import Shape
 from dllm_tui.tui.widgets.canvas import GUTTER, Canvas
@@ -19,6 +20,7 @@ from dllm_tui.tui.widgets.legend import Legend
 from tests.tui.app_helpers import answered, ask, make_app, said, until
 from tests.tui.recorded import RecordedHost, events_of
 from tests.tui.scripted import Script
+from tests.tui.test_inspector import with_alternatives
 
 STORY = events_of("smol-story")
 VERIFY = events_of("smol-verify")
@@ -152,6 +154,14 @@ def test_a_heat_map_is_coloured_by_confidence_or_entropy():
     assert len(set(looks[Lens.CONFIDENCE])) > 5
     assert looks[Lens.CONFIDENCE] != looks[Lens.ENTROPY]
     assert look.PLAIN in looks[Lens.PLAIN]
+
+
+def test_a_cell_that_was_decided_before_its_block_began_keeps_its_entropy():
+    """The first of a block is often found by the forward before."""
+    told, blocks = with_alternatives(STORY), Blocks()
+    blocks.read(told, len(told))
+    first, *_ = Trail(blocks.spans[0]).read(told, len(told))
+    assert first.spots[0].entropy == 1.5
 
 
 # -- in the app
