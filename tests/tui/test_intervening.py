@@ -224,6 +224,19 @@ async def test_the_comparison_fits(size):
         await pilot.press("escape")
 
 
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [((1, 2), "1 token differs"), ((1, 2, 3), "the same words"), ((4, 5), "3 tokens differ")],
+)
+async def test_it_says_how_many_words_differ_also_where_the_other_only_lacks_some(other, said):
+    versions = [Version(run=run, number=run + 1, tokens=ids) for run, ids in enumerate((other, (1, 2, 3)))]
+    app = make_app()
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.push_screen(Compare(versions, 1, "·"))
+        await until(pilot, lambda: app.screen.query("#other"))
+        await until(pilot, lambda: said in str(app.screen.query_one("#other").render()))
+
+
 @pytest.mark.parametrize(("width", "together"), [(120, True), (80, False)])
 async def test_versions_beside_each_other_scroll_together(width, together):
     versions = [Version(run=run, number=run + 1, tokens=(1,) * 900, texts=("word ",) * 900) for run in (0, 1)]

@@ -77,9 +77,11 @@ class Compare(ModalScreen[int | None]):
     def _show(self) -> None:
         other = self._others[self._at]
         here, there = different(self._standing.tokens, other.tokens)
+        count = max(len(here), len(there))  # one may have all words of the other, and more
+        apart = f"{count} tokens differ" if count > 1 else "1 token differs" if count else "the same words"
         for id_, version, places, said in (
             ("#standing", self._standing, here, "stands now"),
-            ("#other", other, there, f"{len(there)} tokens differ" if there or here else "the same words"),
+            ("#other", other, there, apart),
         ):
             self.query_one(id_, Static).update(self._pane(version, places, said))
 
