@@ -187,7 +187,7 @@ class EngineHost:
             self._tell(job, ready)
         except _Superseded:
             self._free()
-        except Exception as error:
+        except BaseException as error:  # a panic of a Rust library is no Exception, and the thread must live
             self._free()
             state = HostState(phase="failed", requested=job.model, error=_explain(error, job.model))
             with self._lock:
@@ -223,7 +223,7 @@ class EngineHost:
                 origin=job.origin,
             ):
                 _add(job, event)
-        except Exception as error:
+        except BaseException as error:  # as above
             about = _explain(error, "")
             _add(job, Error(run=job.index, message=about.message, hint=about.hint))
             self._end(job, "error")
@@ -290,7 +290,7 @@ def _add(job: _Answer, event: AnyEvent) -> None:
     job.run.add(event)
 
 
-def _explain(error: Exception, model: str) -> Error:
+def _explain(error: BaseException, model: str) -> Error:
     """An error in words for people."""
     if isinstance(error, DllmError):
         return Error(message=error.message, hint=error.hint)

@@ -8,7 +8,8 @@ the parts are encoded one by one, so that only the template's own control tokens
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -79,6 +80,17 @@ def broken(what: str, name: str) -> CheckpointError:
     return CheckpointError(f"The tokenizer of {name} can't be used: {what}.", "Get the model's files again.")
 
 
+@contextmanager
+def _explained(what: str, name: str) -> Generator[None]:
+    """Turn the library's failures into ours: bare exceptions, and panics, which are no ``Exception``."""
+    try:
+        yield
+    except (CheckpointError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise broken(f"{what} ({error})", name) from error
+
+
 class ChatTokenizer:
     """A tokenizer with its chat template.
 
@@ -132,7 +144,11 @@ class ChatTokenizer:
         return self.backend.get_vocab(with_added_tokens=True)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of plain text; control tokens written in it stay text."""
+        """The ids of plain text; control tokens written in it stay text.
+
+        Raises:
+            CheckpointError: the tokenizer fails at it.
+        """
         mark, (text,) = self._guarded([text])
         return self._encode_parts(text, mark)
 
@@ -140,7 +156,7 @@ class ChatTokenizer:
         """The ids of a conversation in the model's chat template, up to where its answer begins.
 
         Raises:
-            CheckpointError: the template failed, or refuses this conversation.
+            CheckpointError: the template or the tokenizer failed, or refuses this conversation.
         """
         mark, texts = self._guarded([message.text for message in messages])
         if self._render is None:
@@ -182,7 +198,8 @@ class ChatTokenizer:
         return mark.join(text[a:b] for a, b in pairwise(bounds))
 
     def _encode_parts(self, text: str, mark: str) -> list[int]:
-        parts = self.backend.encode_batch_fast(text.split(mark), add_special_tokens=False)
+        with _explained("it can't read this text", self.name):
+            parts = self.backend.encode_batch_fast(text.split(mark), add_special_tokens=False)
         return [token_id for part in parts for token_id in part.ids]
 
 
@@ -250,10 +267,8 @@ def byte_level(
         CheckpointError: vocabulary and merges don't fit.
     """
     ignore_merges = split == LLAMA3
-    try:
+    with _explained("vocabulary and merges don't fit", name):
         backend = tokenizers.Tokenizer(BPE(vocab=vocabulary, merges=merges, ignore_merges=ignore_merges))
-    except Exception as error:  # the library raises bare exceptions
-        raise broken(f"vocabulary and merges don't fit ({error})", name) from error
     if split == QWEN2:
         backend.normalizer = normalizers.NFC()
     own = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=split is None or digits_first)
@@ -286,7 +301,7 @@ def from_directory(
     name = directory.name
     config = _read_json(directory / "tokenizer_config.json")
     named = _named_tokens(_read_json(directory / "special_tokens_map.json")) | _named_tokens(config)
-    try:
+    with _explained("a file is damaged", name):
         if (directory / "tokenizer.json").is_file():
             backend = tokenizers.Tokenizer.from_str(_read_text(directory / "tokenizer.json"))
         elif (directory / "vocab.json").is_file() and (directory / "merges.txt").is_file():
@@ -299,10 +314,6 @@ def from_directory(
         backend.no_truncation()
         backend.no_padding()
         _add_missing(backend, config, named, name)
-    except CheckpointError:
-        raise
-    except Exception as error:  # the library raises bare exceptions, and the files may hold anything
-        raise broken(f"a file is damaged ({error})", name) from error
     template = mend(_template(directory, config), backend.get_vocab(with_added_tokens=True))
     return ChatTokenizer(backend, name=name, template=template, named_tokens=named, control=control)
 

@@ -33,6 +33,15 @@ class Slow(TinyBackbone):
         return super().forward(*args, **options)
 
 
+class Panic(BaseException):
+    """What a library written in Rust raises when it fails unforeseen."""
+
+
+class Panicking(Words):
+    def encode_chat(self, messages):
+        raise Panic("out of bounds")
+
+
 def engine(backbone=None, name: str = "tiny", tokenizer=None) -> Engine:
     from dataclasses import replace
 
@@ -140,10 +149,17 @@ def test_a_model_that_fails_says_why_and_another_can_be_loaded(host):
             raise MemoryError
         if name == "odd":
             raise KeyError("weight")
+        if name == "panic":
+            raise Panic("out of bounds")
         return engine()
 
     this = host(loader)
-    for name, message in (("bad", "It is broken."), ("huge", "memory"), ("odd", "KeyError")):
+    for name, message in (
+        ("bad", "It is broken."),
+        ("huge", "memory"),
+        ("odd", "KeyError"),
+        ("panic", "out of"),
+    ):
         this.load(name)
         wait_for(lambda: this.state.phase == "failed")
         assert this.state.requested == name
@@ -157,6 +173,15 @@ def test_a_model_that_fails_says_why_and_another_can_be_loaded(host):
     run = this.generate(ASK, live())
     assert run.wait(20)
     assert run.done.reason == "length"
+
+
+def test_a_panic_ends_a_run_and_the_worker_lives(host):
+    this = host(lambda name, progress: engine(tokenizer=Panicking() if name == "bad" else None))
+    for name, reason in (("bad", "error"), ("bad", "error"), ("good", "length")):
+        this.load(name)
+        run = this.generate(ASK, live())
+        assert run.wait(20)
+        assert run.done.reason == reason
 
 
 def test_no_model_is_an_error_in_the_run(host):

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from dllm_tui.engine import Engine
-from dllm_tui.errors import EngineError
+from dllm_tui.errors import CheckpointError, EngineError
 from dllm_tui.families import LAYOUTS, layout_for
 from dllm_tui.families.catalogue import FAMILIES
 from dllm_tui.families.family import Attention, Noise
@@ -235,6 +235,22 @@ class TestTokenizers:
             "<|start_header_id|>user<|end_header_id|>\n\na b<|eot_id|>"
             "<|start_header_id|>assistant<|end_header_id|>\n\n"
         )
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            {"normalizer": {"type": "Prepend", "prepend": ""}},  # the library panics
+            {"model": {"type": "WordLevel", "unk_token": "zz", "vocab": {"a": 0}}},
+        ],
+    )
+    def test_a_tokenizer_that_fails_at_a_text_is_told(self, tmp_path: Path, part: dict[str, object]) -> None:
+        checkpoint = copied("llada", tmp_path / "LLaDA-tiny")
+        add_tokenizer(checkpoint, {"<|eot_id|>": 94})
+        edit_json(checkpoint / "tokenizer.json", **part)
+        model = load(checkpoint)
+        assert model.tokenizer
+        with pytest.raises(CheckpointError, match="The tokenizer of LLaDA-tiny can't be used"):
+            model.tokenizer.encode_chat([Message("user", "hi there")])
 
     def test_a2d_does_not_think(self, tmp_path: Path) -> None:
         """Qwen3's template opens a thought unless it is told not to; these models close none."""
