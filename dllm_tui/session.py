@@ -131,7 +131,8 @@ class Session:
     def knobs(self) -> Knobs:
         """The knobs in force.
 
-        A model that has just become ready brings its own defaults; what a person set or turned stays.
+        A model that has just become ready brings its own defaults; what a person set or turned stays, but
+        for a cache that it can't decode with.
         """
         state = self.host.state
         if state.model and state.defaults is not self._defaults:
@@ -139,6 +140,8 @@ class Session:
             turned = {
                 name: value for name, value in self._live.now.to_dict().items() if value != before[name]
             }
+            if state.model.caches and turned.get("cache") not in state.model.caches:
+                turned.pop("cache", None)
             self._defaults = state.defaults
             self._live.turn(**self._settings.turned(self._defaults).to_dict() | turned)
         return self._live.now

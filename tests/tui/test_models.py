@@ -2,6 +2,7 @@
 
 import msgspec
 
+from dllm_tui.knobs import Knobs
 from dllm_tui.settings import Settings
 from dllm_tui.tui.choice import Choice
 from dllm_tui.tui.screens.pick import Pick
@@ -115,6 +116,11 @@ async def test_an_approximate_cache_is_called_so_wherever_it_is_met():
         await pilot.press(*keys("prefix"), "enter")
         await until(pilot, lambda: "prefix, approximate" in said(cache))
         assert "approximate cache" in said(app.screen.query_one("#status"))
+        host.model, host.defaults = msgspec.structs.replace(MODEL, caches=("auto", "exact")), Knobs()
+        host.become_ready()
+        app.take_model("org/other")
+        await until(pilot, lambda: "The model's own is exact" in said(cache))
+        assert app.session.knobs.cache == "auto"
 
 
 async def test_where_the_cache_is_exact_there_is_none_to_choose():

@@ -229,8 +229,6 @@ class KnobPanel(VerticalScroll, can_focus=False):
             widget.choices = self._model.policies or tuple(POLICIES)
         if isinstance(widget, Selector) and name == "cache":
             widget.choices = self._model.caches or tuple(CACHES)
-            if widget.choices == EXACT_ALONE:
-                widget.reason = "The model's own is exact."
 
     def show(self, knobs: Knobs, effects: Effects) -> None:
         """Show a setting."""
@@ -238,6 +236,9 @@ class KnobPanel(VerticalScroll, can_focus=False):
         def showing(widget: KnobWidget) -> None:
             name = widget.knob.name
             widget.show(getattr(knobs, name), hint(name, knobs, effects, self.pen.marks))
+            if name == "cache":
+                alone = self._model.caches == EXACT_ALONE and knobs.cache in EXACT_ALONE
+                widget.reason = "The model's own is exact." if alone else ""
 
         self._showing = showing
         for widget in self.all:
