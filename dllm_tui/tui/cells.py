@@ -164,6 +164,11 @@ def clean(text: str, glyphs: Glyphs = UNICODE) -> str:
     return text.replace("\r\n", "\n").translate(_prose_table(glyphs))
 
 
+def pictured(text: str) -> str:
+    """As :func:`clean`, with one character for each: for an editor, which counts them."""
+    return text if text.isprintable() else text.translate(_editor_table())
+
+
 def cut(text: str, width: int, dots: str) -> str:
     """``text`` in at most ``width`` cells; where it is cut, as many of the dots as fit show it."""
     if cell_len(text) <= width:
@@ -198,13 +203,18 @@ def _sequence_length(lead: int) -> int:
     return 4 if 0xF0 <= lead <= 0xF4 else 1
 
 
+_KEPT = "\n\t\u200c\u200d"
+"""Line breaks, tabs, and the joiners of emoji and scripts."""
+_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+
+
 class _Table(dict[int, str]):
     """A translation table that is filled as characters come by."""
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__({ord("\n"): glyphs.newline, ord("\t"): glyphs.tab, 0xFFFD: glyphs.broken})
         # Terminals disagree on the width of what a variation selector selects.
-        self.update((code, "") for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+        self.update((code, "") for code in _SELECTORS)
         self.update((noncharacter, glyphs.broken) for noncharacter in range(0xFDD0, 0xFDF0))
         self.glyphs = glyphs
 
@@ -232,5 +242,12 @@ def _table(glyphs: Glyphs) -> _Table:
 @lru_cache(maxsize=8)
 def _prose_table(glyphs: Glyphs) -> _Table:
     table = _Table(glyphs)
-    table.update((ord(kept), kept) for kept in "\n\t\u200c\u200d\ufe0f")
+    table.update((ord(kept), kept) for kept in (*_KEPT, "\ufe0f"))
+    return table
+
+
+@lru_cache(maxsize=1)
+def _editor_table() -> _Table:
+    table = _Table(UNICODE)
+    table.update((code, chr(code)) for code in (*map(ord, _KEPT), *_SELECTORS))
     return table

@@ -130,6 +130,17 @@ async def test_a_paste_keeps_its_lines():
         assert prompt(app).text == "one\ntwo\nthree\n"
 
 
+async def test_what_could_steer_the_terminal_is_pictured_in_the_prompt_and_sent_as_it_is():
+    text = "a\x01\x07\x7f\x9b31m\u202eb\x1b[31mשלום"
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        app.post_message(events.Paste(text))
+        await pilot.pause()
+        assert prompt(app).text == text
+        shown = said(prompt(app)).splitlines()[0]
+        assert shown == "a␁␇␡◦31m◦b␛[31mשלום"
+
+
 async def test_typing_and_pasting_reach_the_prompt_from_the_conversation():
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import ClassVar
 
+from rich.text import Text
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import ComposeResult
@@ -14,7 +15,7 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from dllm_tui.tui.actions import ACTIONS, Keymap, bindings
-from dllm_tui.tui.cells import clean
+from dllm_tui.tui.cells import clean, pictured
 from dllm_tui.tui.commands import CommandError, Completion, parse
 
 
@@ -82,6 +83,10 @@ class Prompt(TextArea, inherit_bindings=False):
         """Put a text in place of what is there, the cursor behind it."""
         self.text = text
         self.move_cursor(self.document.end)
+
+    def get_line(self, line_index: int) -> Text:
+        """A line as it is shown: nothing in it can steer the terminal."""
+        return Text(pictured(self.document.get_line(line_index)), end="", no_wrap=True)
 
     # -- keys
 
