@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dllm_tui.engine.autoregressive import Base, find, from_gguf
 from dllm_tui.engine.geometry import Geometry
-from dllm_tui.engine.lean import PROJECTIONS, Adaptation, LeanBackbone
+from dllm_tui.engine.lean import Adaptation, LeanBackbone
 from dllm_tui.engine.model import Model
 from dllm_tui.errors import CheckpointError
 from dllm_tui.events import ModelInfo
@@ -188,27 +188,15 @@ def read_adapter(path: Path, geometry: Geometry, sha256: str) -> Adaptation:
                 f"it should be {shape} for this base."
             )
 
-    return Adaptation(dict(_changes(geometry, factors, scale)), factors["mask_embedding"])
-
-
-def _changes(
-    geometry: Geometry, factors: dict[str, Tensor], scale: float
-) -> Iterator[tuple[tuple[int, str], tuple[Tensor, Tensor]]]:
-    """By layer and projection: the factors of its matrices side by side, [in, R] and [R, out]."""
-    shapes = geometry.layer_shapes()
-    for layer in range(geometry.layers):
-        for name, parts in PROJECTIONS.items():
-            downs: list[Tensor] = []
-            ups: list[Tensor] = []
-            for part in parts:
-                stem = f"layers.{layer}.{part.removesuffix('.weight')}"
-                down, up = factors.get(f"{stem}.lora_A"), factors.get(f"{stem}.lora_B")
-                rows, width = shapes[part]
-                downs.append(torch.empty(0, width) if down is None else down)
-                ups.append(torch.empty(rows, 0) if up is None else scale * up)
-            down = torch.cat(downs).T.contiguous()
-            if down.numel():
-                yield (layer, name), (down, torch.block_diag(*ups).T.contiguous())
+    stems = [name.removesuffix(".lora_A") for name in factors if name.endswith(".lora_A")]
+    pairs = {
+        f"model.{stem}.weight": (
+            factors[f"{stem}.lora_A"].T.contiguous(),
+            (scale * factors[f"{stem}.lora_B"]).T.contiguous(),
+        )
+        for stem in stems
+    }
+    return Adaptation(pairs, factors["mask_embedding"])
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

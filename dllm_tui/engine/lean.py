@@ -8,7 +8,7 @@ of rows that nobody asked for. Numerically it is the same network; a test holds 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -47,8 +47,8 @@ class Adaptation:
     clean stream's own weights: behind known tokens only, it says just what the clean stream says.
     """
 
-    changes: Mapping[tuple[int, str], tuple[Tensor, Tensor]]
-    """By layer and name in :data:`PROJECTIONS`: [in, R] and [R, out], of what is added to the weight."""
+    factors: Mapping[str, tuple[Tensor, Tensor]]
+    """By a matrix's Hugging Face name: [in, R] and [R, out], whose product is added to its transpose."""
     mask_embedding: Tensor
     """[hidden_size]: becomes the input embedding of the id ``vocab_size``."""
 
@@ -90,8 +90,10 @@ class _Layer:
     gate_up: Linear
     down: Linear
     qk_norm: tuple[Tensor, Tensor] | None = None
-    changes: dict[str, tuple[Tensor, Tensor]]
-    """What an adapter adds on masked positions, by the name of the linear layer."""
+    changes: dict[str, list[tuple[slice, Tensor, Tensor]]]
+    """What an adapter adds on masked positions, by the name of the linear layer: columns of its output, and
+    the factors. Those of one layer aren't joined: torch would cut so small a product up among threads, and
+    waking them takes longer than to do it."""
 
     def __init__(self, shapes: dict[str, tuple[int, ...]], dtype: torch.dtype, device: torch.device) -> None:
         self._shapes, self._dtype, self._device = shapes, dtype, device
@@ -141,10 +143,23 @@ class _Layer:
         """
         linear: Linear = getattr(self, name)
         out = linear(x)
-        if masked is not None and name in self.changes:
-            down, up = self.changes[name]
-            out.addmm_((x @ down).mul_(masked), up)
+        if masked is not None:
+            for columns, down, up in self.changes[name]:
+                out[:, columns].addmm_((x @ down).mul_(masked), up)
         return out
+
+    def adapt(self, factors: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+        """Take the factors of an adapter, by the names of the layer's tensors."""
+        for name, parts in PROJECTIONS.items():
+            bounds = accumulate((self._shapes[part][0] for part in parts), initial=0)
+            self.changes[name] = [
+                (slice(first, last), self._own(factors[part][0]), self._own(factors[part][1]))
+                for part, (first, last) in zip(parts, pairwise(bounds), strict=True)
+                if part in factors
+            ]
+
+    def _own(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self._device, self._dtype)
 
 
 class LeanBackbone:
@@ -185,8 +200,10 @@ class LeanBackbone:
         self._frequencies = (1.0 / geometry.rope_theta**exponents).to(device)
         with torch.inference_mode():
             self._read(tensors)
-            for (index, name), (down, up) in adaptation.changes.items() if adaptation else ():
-                self._layers[index].changes[name] = down.to(device, dtype), up.to(device, dtype)
+            factors = adaptation.factors if adaptation else {}
+            for index, layer in enumerate(self._layers):
+                stem = f"model.layers.{index}."
+                layer.adapt({n.removeprefix(stem): f for n, f in factors.items() if n.startswith(stem)})
 
     def _read(self, tensors: Iterable[tuple[str, Tensor]]) -> None:
         missing = self.geometry.shapes()

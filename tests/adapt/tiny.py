@@ -6,7 +6,7 @@ from torch import Tensor
 from dllm_tui.adapt.lowrank import LowRank
 from dllm_tui.adapt.network import Network
 from dllm_tui.engine.geometry import Geometry
-from dllm_tui.engine.lean import PROJECTIONS, Adaptation, LeanBackbone
+from dllm_tui.engine.lean import Adaptation, LeanBackbone
 
 CPU = torch.device("cpu")
 KINDS = {"llama": {}, "qwen2": {"qkv_bias": True}, "qwen3": {"qk_norm": True, "tied_head": False}}
@@ -53,12 +53,13 @@ def backbone(g: Geometry, tensors: dict[str, Tensor], adapter: LowRank) -> LeanB
     """The decoder's own network with the same weights."""
     factors = {name: parameter.detach() for name, parameter in adapter.parameters.items()}
 
-    def change(layer: int, parts: tuple[str, ...]) -> tuple[Tensor, Tensor]:
-        stems = [f"layers.{layer}.{part.removesuffix('.weight')}" for part in parts]
-        down = torch.cat([factors[f"{stem}.lora_A"] for stem in stems])
-        up = torch.block_diag(*(adapter.scale * factors[f"{stem}.lora_B"] for stem in stems))
-        return down.T, up.T
-
-    changes = {(i, name): change(i, parts) for i in range(g.layers) for name, parts in PROJECTIONS.items()}
-    adaptation = Adaptation(changes, factors["mask_embedding"])
+    pairs = {
+        name.replace("layers", "model.layers").replace("lora_A", "weight"): (
+            factors[name].T,
+            adapter.scale * factors[name.replace("lora_A", "lora_B")].T,
+        )
+        for name in factors
+        if name.endswith("lora_A")
+    }
+    adaptation = Adaptation(pairs, factors["mask_embedding"])
     return LeanBackbone(g, tensors.items(), device=CPU, dtype=torch.float32, adaptation=adaptation)

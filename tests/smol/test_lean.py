@@ -17,7 +17,7 @@ from transformers import (
 
 from dllm_tui.engine import linear
 from dllm_tui.engine.geometry import Geometry
-from dllm_tui.engine.lean import PROJECTIONS, Adaptation, LeanBackbone
+from dllm_tui.engine.lean import Adaptation, LeanBackbone
 from dllm_tui.errors import CheckpointError
 
 CPU = torch.device("cpu")
@@ -171,19 +171,12 @@ def test_two_streams():
     made = network("llama", tie_word_embeddings=True)
     torch.manual_seed(5)
     mask_embedding = torch.randn(48)
-    plain = lean(made)
-    changes = {
-        (layer, name): (torch.randn(shape[1], 3) * 0.3, torch.randn(3, rows) * 0.3)
-        for layer in range(plain.geometry.layers)
-        for name, parts in PROJECTIONS.items()
-        for shape, rows in [
-            (
-                plain.geometry.layer_shapes()[parts[0]],
-                sum(plain.geometry.layer_shapes()[part][0] for part in parts),
-            )
-        ]
+    factors = {
+        name: (torch.randn(weight.shape[1], 3) * 0.3, torch.randn(3, weight.shape[0]) * 0.3)
+        for name, weight in made.named_parameters()
+        if name.endswith("_proj.weight")
     }
-    both = lean(made, Adaptation(changes, mask_embedding))
+    both = lean(made, Adaptation(factors, mask_embedding))
     assert both.vocab_size == 97
     ids, places = torch.randint(0, 97, (9,)), torch.arange(9)
     causal = torch.ones(9, 9, dtype=torch.bool).tril()
@@ -192,17 +185,10 @@ def test_two_streams():
     )
     masked = torch.zeros(9, 1, dtype=torch.bool)
     masked[[3, 6, 7]] = True
-    for layer, block in enumerate(made.model.layers):
-        for name, parts in PROJECTIONS.items():
-            down, up = changes[layer, name]
-            row = 0
-            for part in parts:
-                linear = block.get_submodule(part.removesuffix(".weight"))
-                mine = up[:, row : row + linear.out_features]
-                row += linear.out_features
-                linear.register_forward_hook(
-                    lambda _, inputs, output, down=down, up=mine: output + masked * (inputs[0] @ down @ up)
-                )
+    for name, (down, up) in factors.items():
+        made.get_submodule(name.removesuffix(".weight")).register_forward_hook(
+            lambda _, inputs, output, down=down, up=up: output + masked * (inputs[0] @ down @ up)
+        )
     embedded = made.get_input_embeddings()(ids).detach()
     embedded[masked[:, 0]] = mask_embedding
     ids[masked[:, 0]] = 97  # the virtual mask id
