@@ -31,12 +31,12 @@ Chat with it: `dllm-chat --model` and this directory.
 
 {facts}"""
     accuracy = " | ".join(f"{share:.2f}" for share in figures.accuracy)
-    heads = " | ".join(map(str, range(len(figures.accuracy))))
+    heads = " | ".join(map(str, range(1, len(figures.accuracy) + 1)))
     return f"""# A block-diffusion adapter for {about["base"]}
 
-Made by `dllm-chat adapt`. Chat with it: `dllm-chat --model` and this directory. The adapter acts on the block
-that is being denoised alone: what is decided is read by the base model as it is, so that `--policy verify`
-gives the base model's own greedy answers.
+Made by `dllm-chat adapt`. Chat with it: `dllm-chat --model` and this directory. The adapter acts on masks
+alone: what is decided is read by the base model as it is, so that the first mask of a block gets the base's own
+token, and `--policy verify` gives its own greedy answers.
 
 {facts}
 Of held-out chats, blocks of 8 whose first token alone is known:

@@ -111,7 +111,7 @@ def adapt(
 ) -> None:
     """Make a block-diffusion model of an autoregressive one (Llama, Qwen2, Qwen3).
 
-    An adapter is trained for the block that is being denoised; what is decided is read by the base as it is.
+    An adapter is trained for masked positions; what is decided is read by the base as it is.
     The directory holds everything: the same command goes on where it was stopped, from the last checkpoint.
     """
     settings = settings_with(device=device, dtype=dtype)
