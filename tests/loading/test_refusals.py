@@ -269,6 +269,8 @@ class TestConfigs:
             ("sdar", {"attention_bias": True}, "attention_bias"),
             ("sdar", {"block_size": 0}, "block_size"),
             ("wedlm_qwen2", {"attention_bias": False}, "attention_bias"),
+            ("a2d_mdlm", {"attention_bias": True}, "attention_bias"),
+            ("stable_diffcoder", {"mlp_bias": True}, "mlp_bias"),
             ("rnd1", {"norm_topk_prob": False}, "norm_topk_prob"),
             ("rnd1", {"decoder_sparse_step": 2}, "decoder_sparse_step"),
             ("rnd1", {"mlp_only_layers": [0]}, "mlp_only_layers"),
