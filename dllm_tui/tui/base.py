@@ -39,6 +39,8 @@ WATCH_SECONDS = 2.0
 """Between two looks at the user's theme files."""
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that ask for an end, or tell that the terminal is gone."""
+STOPPING = (signal.SIGTSTP, signal.SIGCONT)
+"""Signals of Ctrl+Z and ``fg``."""
 
 
 class BaseApp(App[None], inherit_bindings=False):
@@ -239,4 +241,8 @@ async def _until_the_end(app: BaseApp) -> None:
 
     for number in ENDING:
         loop.add_signal_handler(number, leave, number)
-    await app.run_async(mouse=app.settings.mouse)
+    try:
+        await app.run_async(mouse=app.settings.mouse)
+    finally:
+        for number in STOPPING:  # the driver's handlers would take up the terminal that was given back
+            signal.signal(number, signal.SIG_DFL)

@@ -1,6 +1,7 @@
 """The app around the fake host, for tests that need a real terminal: ``python -m tests.tui.fake_app LOG``."""
 
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -17,4 +18,6 @@ if __name__ == "__main__":
         threading.Timer(1.0, os.write, (2, b"native noise\n")).start()
     if "fault" in sys.argv:
         threading.Timer(1.0, app.call_later, (divmod, 1, 0)).start()
-    sys.exit(run(app, Path(sys.argv[1])))
+    code = run(app, Path(sys.argv[1]))
+    signal.raise_signal(signal.SIGCONT)  # a process that ends slowly may be stopped and continued meanwhile
+    sys.exit(code)
