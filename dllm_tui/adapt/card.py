@@ -35,7 +35,7 @@ Chat with it: `dllm-chat --model` and this directory.
     return f"""# A block-diffusion adapter for {about["base"]}
 
 Made by `dllm-chat adapt`. Chat with it: `dllm-chat --model` and this directory. The adapter acts on masks
-alone: what is decided is read by the base model as it is, so that the first mask of a block gets the base's own
+alone: what is decided is read by the base model as it is. So the first mask of a block gets the base's own
 token, and `--policy verify` gives its own greedy answers.
 
 {facts}
