@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dllm_tui.events import AnyEvent, Done, KnobChange, RunStart, Step
+from dllm_tui.knobs import KNOBS
 from dllm_tui.trace.player import SPEEDS, STEP_SECONDS, Player
 from dllm_tui.trace.timeline import Checkpoints, Mark, Moment, Timeline
 from dllm_tui.tui.canvas_state import CanvasState
@@ -73,7 +74,7 @@ class Scrub:
                     self._knobs = dict(event.knobs)
                 case KnobChange():
                     self._turning += [
-                        f"{name} {_value(self._knobs.get(name))} {self._arrow} {_value(value)}"
+                        f"{_label(name)} {_value(self._knobs.get(name))} {self._arrow} {_value(value)}"
                         for name, value in event.changes.items()
                     ]
                     self._knobs |= event.changes
@@ -246,6 +247,11 @@ class Scrub:
         else:
             parts += [f"{done[word]} {word}" for word in WORDS if done[word]]
         return ", ".join(parts)
+
+
+def _label(name: str) -> str:
+    """What the panel calls a knob; a trace may name others."""
+    return KNOBS[name].label if name in KNOBS else name
 
 
 def _value(value: object) -> str:

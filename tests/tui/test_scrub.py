@@ -166,9 +166,9 @@ def test_space_holds_a_run_that_goes_on():
 def test_what_was_marked():
     events = events_of("smol-story")
     steps = [at for at, event in enumerate(events) if isinstance(event, Step)]
-    events.insert(steps[9], KnobChange(run=0, t=3.0, changes={"threshold": 0.7, "policy": "margin"}))
+    events.insert(steps[9], KnobChange(run=0, t=3.0, changes={"threshold": 0.7, "block_size": 12}))
     scrub = scrub_of(events)
-    assert scrub.note == "threshold 0.50 → 0.70, policy confidence → margin"
+    assert scrub.note == "threshold 0.50 → 0.70, block 16 → 12"
     scrub.go(0)
     assert scrub.note == ""
     scrub.go(scrub.last)
