@@ -18,6 +18,8 @@ from dllm_tui.errors import StoreError
 from tests.loading.checkpoints import copied, edit_json, split
 from tests.loading.hub import COMMIT, Hub, serving
 
+pytestmark = pytest.mark.slow  # nearly every test starts a process that imports torch and transformers
+
 LOAD = """
 import json, sys, torch
 from dllm_tui.engine.load import load_checkpoint

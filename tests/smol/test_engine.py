@@ -19,7 +19,7 @@ pytestmark = pytest.mark.model
 
 @pytest.mark.parametrize(
     ("case", "policy", "size", "threshold", "count"),
-    [(0, "streaming", 8, 0.3, 24), (1, "confidence", 6, 0.5, 12)],
+    [(0, "streaming", 8, 0.3, 16), (1, "confidence", 5, 0.5, 9)],
 )
 def test_decodes_as_the_slow_reference(
     model: Model, reference: Reference, case: int, policy: str, size: int, threshold: float, count: int
@@ -51,7 +51,7 @@ def test_verify_equals_greedy_decoding_of_the_base(model: Model, size: int, step
     backbone = model.backbone
     cache = backbone.new_cache(256)
     ids, expected = torch.tensor(prompt), []
-    for _ in range(24):
+    for _ in range(16):
         at = len(prompt) + len(expected)
         positions = torch.arange(at - len(ids), at)
         logits = backbone.forward(
@@ -59,7 +59,7 @@ def test_verify_equals_greedy_decoding_of_the_base(model: Model, size: int, step
         )
         expected.append(int(logits[-1].argmax()))
         ids = torch.tensor(expected[-1:])
-    knobs = Knobs(policy="verify", block_size=size, steps=steps, max_new_tokens=24)
+    knobs = Knobs(policy="verify", block_size=size, steps=steps, max_new_tokens=16)
     done = list(Engine(model).generate(prompt, knobs))[-1]
     assert isinstance(done, Done)
     assert list(done.token_ids) == expected
