@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+import threading
 
 import textual._wait
 from hypothesis import HealthCheck, settings
@@ -21,3 +23,7 @@ for name in ("COLUMNS", "LINES"):
 # Pilot waits until the process rests, and looks 50 times a second: tests of the interface would mostly sleep.
 textual._wait.SLEEP_GRANULARITY = 0.004
 textual._wait.SLEEP_IDLE = 0.0006
+
+# What runs in the background may have been started deaf to Ctrl+C, and all that tests start would be, too.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)

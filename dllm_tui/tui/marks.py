@@ -19,6 +19,10 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
     idle: str
     turned: str
     """A knob that was turned while it runs."""
+    back: str
+    """Tokens that were taken back: remasked, or not agreed with."""
+    edited: str
+    """Tokens that became others."""
     opens: str
     """After what opens a choice."""
     dot: str
@@ -46,6 +50,8 @@ UNICODE = Marks(
     busy="●",
     idle="○",
     turned="◆",
+    back="▽",
+    edited="◇",
     opens="▾",
     dot="·",
     dots="…",
@@ -66,6 +72,8 @@ ASCII = Marks(
     busy="*",
     idle="o",
     turned="!",
+    back="<",
+    edited="%",
     opens="v",
     dot="-",
     dots="...",

@@ -116,14 +116,24 @@ class Scrub:
     @property
     def note(self) -> str:
         """What was marked last, up to what is looked at; empty where nothing was."""
-        upto = self.last if self.moment is None else self.moment
-        at = bisect_right(self._marked, upto) - 1
-        if at < 0:
+        moment = self._last_marked
+        if moment is None:
             return ""
-        moment = self._marked[at]
         if self._told[0] != moment:
             self._told = moment, self._describe(moment)
         return self._told[1]
+
+    @property
+    def noted(self) -> Mark:
+        """What :attr:`note` is about."""
+        moment = self._last_marked
+        return Mark.NONE if moment is None else self._moments[moment].marks
+
+    @property
+    def _last_marked(self) -> int | None:
+        upto = self.last if self.moment is None else self.moment
+        at = bisect_right(self._marked, upto) - 1
+        return None if at < 0 else self._marked[at]
 
     # -- moving
 

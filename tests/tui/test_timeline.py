@@ -114,8 +114,13 @@ def test_it_fits_any_width_and_leaves_nothing_out(width, marks):
 def test_a_mark_stands_for_a_rejection():
     signs = chart(Timeline(VERIFY), 100, UNICODE)
     at = next(index for index, sign in enumerate(signs) if sign.kind is Kind.MARK)
-    assert signs[at].text == "◆"
+    assert signs[at].text == "▽"
     assert signs[at - 1].first == signs[at].first
+
+
+def test_a_mark_stands_for_a_knob():
+    signs = chart(Timeline(told()), 100, UNICODE)
+    assert [sign.text for sign in signs if sign.kind is Kind.MARK] == ["◆"]
 
 
 # -- the row

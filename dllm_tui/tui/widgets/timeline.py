@@ -12,7 +12,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
-from dllm_tui.trace.timeline import Bucket, Timeline
+from dllm_tui.trace.timeline import Bucket, Mark, Timeline
 from dllm_tui.tui.actions import bindings
 from dllm_tui.tui.cells import cut, printable
 from dllm_tui.tui.marks import Marks
@@ -93,8 +93,15 @@ def _signs(timeline: Timeline, buckets: Sequence[Bucket], detail: Detail, marks:
         if not bucket.marks or detail is not Detail.BARS:
             add(marks.bars[level] if level >= 0 else marks.none, Kind.BAR, bucket)
         if bucket.marks:
-            add(marks.turned, Kind.MARK, bucket)
+            add(_sign_of(bucket.marks, marks), Kind.MARK, bucket)
     return signs
+
+
+def _sign_of(happened: Mark, marks: Marks) -> str:
+    """The sign of what happened; of the rarest, where it was more than one thing."""
+    if happened & Mark.KNOBS:
+        return marks.turned
+    return marks.back if happened & (Mark.REJECT | Mark.REMASK) else marks.edited
 
 
 class TimelineRow(Drawn, can_focus=True):
@@ -222,7 +229,8 @@ class TimelineRow(Drawn, can_focus=True):
         if not text:
             return []
         text = cut(text, room, marks.dots)
-        return [Segment(f"   {marks.turned} ", self.pen.turned), Segment(text, self.pen.muted)]
+        sign = _sign_of(self.scrub.noted, marks)
+        return [Segment(f"   {sign} ", self.pen.turned), Segment(text, self.pen.muted)]
 
     # -- the mouse
 
