@@ -35,6 +35,9 @@ def _models(chosen: Settings) -> "Sequence[Choice]":
 
 
 def _check_model(chosen: Settings, name: str) -> str:
+    """What this machine lacks for a model; refuses what can be none."""
+    if name == Settings().model:
+        return ""
     from dllm_tui.cli.models import shortage
     from dllm_tui.families.catalogue import refuse_nowhere
 

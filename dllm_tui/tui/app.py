@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
@@ -83,6 +84,17 @@ class ChatApp(Following, inherit_bindings=False):
         self._sharing = Sharing(
             self, self._chat.status, tell=self._tell, note=self._note, report=self._report
         )
+
+    def on_ready(self) -> None:
+        """Textual calls the base's too: this is for when that has shown the session."""
+        self.call_later(self._say_lack)
+
+    def _say_lack(self) -> None:
+        """What this machine lacks for the model that is being loaded, if anything."""
+        with suppress(DllmError):  # the host says it, too
+            lack = self._check_model(self.settings.model)
+            if lack:
+                self._note(lack)
 
     # -- prompts
 

@@ -56,11 +56,14 @@ async def test_what_is_typed_can_be_taken_though_others_match():
         await until(pilot, lambda: host.loads == ["org/large"])
 
 
-async def test_what_the_machine_lacks_for_a_model_is_told_when_it_is_taken():
+async def test_what_the_machine_lacks_for_a_model_is_told_at_the_start_and_when_one_is_taken():
     host = FakeHost()
-    app = make_app(host, check_model=lambda name: f"{name} needs 9 GB more. smol would fit.")
+    settings = Settings(model="org/first")
+    app = make_app(
+        host, settings=settings, check_model=lambda name: f"{name} needs 9 GB more. smol would fit."
+    )
     async with app.run_test(size=(100, 40)) as pilot:
-        await pilot.pause()
+        await until(pilot, lambda: "org/first needs 9 GB more. smol would fit." in written(app))
         app.take_model("org/large")
         await until(pilot, lambda: "org/large needs 9 GB more. smol would fit." in written(app))
         assert host.loads == ["org/large"]
