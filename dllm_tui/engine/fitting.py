@@ -71,7 +71,11 @@ def fit(
     for target, shape in shapes.items():
         if filled.get(target, 0) < math.prod(shape):
             part = "a part of " if target in filled else ""
-            raise CheckpointError(f"The checkpoint is incomplete: nothing fills {part}{target!r}.", MISFIT)
+            files = sorted({tensors.where(name) for name in tensors.entries})
+            where = files[0] if len(files) == 1 else f"{files[0]} … {files[-1]}" if files else "the files"
+            raise CheckpointError(
+                f"The checkpoint is incomplete: nothing in {where} fills {part}{target!r}.", MISFIT
+            )
     return tuple(spots)
 
 
