@@ -27,6 +27,7 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
 SMALL = ("--rank", "2", "--rows", "64", "--device", "cpu", "--dtype", "float32")
 
 
+@pytest.mark.slow
 def test_train_go_on_and_measure(base: Path, tmp_path: Path):
     chats, out = tmp_path / "chats.jsonl", tmp_path / "made"
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "abc " * 20}]

@@ -160,6 +160,7 @@ def with_hub(home: Path, hub: Hub | None, *arguments: str, **environment: str) -
     return result.returncode, result.stdout, result.stderr
 
 
+@pytest.mark.slow
 def test_pull_resume_list_and_remove(tmp_path: Path):
     home, folder = tmp_path / "home", copied("llada", tmp_path / "repository")
     first, second = sorted(set(split(folder).values()))

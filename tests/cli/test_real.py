@@ -47,6 +47,7 @@ def test_an_answer_and_its_trace(tmp_path: Path):
     assert canvas.cells == list(done.token_ids)
 
 
+@pytest.mark.slow
 def test_a_prompt_longer_than_the_context():
     result = subprocess.run(
         [*PROGRAM, "-"], input="word " * 10_000, capture_output=True, text=True, check=False

@@ -68,6 +68,7 @@ def test_keys_work_while_the_model_loads(start: Start):
     terminal.wait_for(r"[Qq]uit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (250, 80)])
 def test_sizes(start: Start, columns: int, rows: int):
     terminal = start(columns=columns, rows=rows)

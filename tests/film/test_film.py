@@ -225,6 +225,7 @@ def test_the_same_bytes_as_ever():
         assert data == (golden.FOLDER / name).read_bytes(), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environment",
     [

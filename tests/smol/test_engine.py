@@ -19,7 +19,7 @@ pytestmark = pytest.mark.model
 
 @pytest.mark.parametrize(
     ("case", "policy", "size", "threshold", "count"),
-    [(0, "streaming", 8, 0.3, 16), (1, "confidence", 5, 0.5, 10)],
+    [(0, "streaming", 8, 0.3, 16), pytest.param(1, "confidence", 5, 0.5, 10, marks=pytest.mark.slow)],
 )
 def test_decodes_as_the_slow_reference(
     model: Model, reference: Reference, case: int, policy: str, size: int, threshold: float, count: int
