@@ -296,12 +296,7 @@ class LeanBackbone:
         return self._head(self._normed(x, self._norm)).float()
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
-        """RMSNorm over the last dimension."""
-        if x.device.type != "cpu" or x.dtype is not torch.float32:
-            return functional.rms_norm(x, weight.shape, weight, self.geometry.norm_eps)
-        # torch's own is made of six passes there and takes two to four times as long.
-        squares = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_()
-        return (x * squares.div_(x.shape[-1]).add_(self.geometry.norm_eps).rsqrt_()).mul_(weight)
+        return functional.rms_norm(x, weight.shape, weight, self.geometry.norm_eps)
 
     def _window_mask(self, masked: Tensor, context: int) -> Tensor:
         """Who sees whom in the noised stream, bool [T, context + T]; ``masked`` is bool [T, 1]."""
