@@ -8,9 +8,11 @@ LoRA: arXiv 2106.09685; gated by position as in arXiv 2507.11851. Names as in th
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 
 from dllm_tui.adapt.network import PROJECTIONS, Network, Projecting
 
@@ -34,7 +36,7 @@ class LowRank:
         self.network, self.rank, self.scale, self.targets = network, rank, scale, tuple(targets)
         self.parameters: dict[str, nn.Parameter] = {}
         random = torch.Generator().manual_seed(seed)
-        shapes = network.geometry.layer_shapes()
+        self._shapes = shapes = network.geometry.layer_shapes()
         for layer in range(network.geometry.layers):
             for parts in PROJECTIONS.values():
                 for part in parts:
@@ -64,35 +66,52 @@ class LowRank:
         for name, parameter in self.parameters.items():
             parameter.copy_(values[name])
 
-    def on(self, rows: Tensor | None) -> Projecting:
-        """The linear layers, adapted on some rows.
-
-        Args:
-            rows: int64 [M], the masked ones; ``None`` for all.
-        """
+    def on(self, masked: Tensor) -> Projecting:
+        """The linear layers, adapted where a position is masked: bool [rows]."""
+        gate = self.scale * masked[:, None].to(self.network.dtype)
 
         def projected(layer: int, name: str, x: Tensor) -> Tensor:
-            base = self.network.projected(layer, name, x)
-            change = self._change(layer, name, x if rows is None else x[rows])
-            if change is None:
-                return base
-            return base + change if rows is None else base.index_add(0, rows, change)
+            first, columns, factors = 0, [], []
+            for part in PROJECTIONS[name]:
+                last = first + self._shapes[part][0]
+                if stem := self._stem(layer, part):
+                    columns.append(slice(first, last))
+                    factors += [self.parameters[f"{stem}.lora_A"], self.parameters[f"{stem}.lora_B"]]
+                first = last
+            if not factors:
+                return self.network.projected(layer, name, x)
+            product: Any = _Adapted.apply(
+                x, self.network.layers[layer].projections[name], gate, columns, *factors
+            )
+            return product
 
         return projected
 
-    def _change(self, layer: int, name: str, x: Tensor) -> Tensor | None:
-        """What the factors add to a layer's output, [M, out]; ``None`` where it has none."""
-        parts = PROJECTIONS[name]
-        stems = [self._stem(layer, part) for part in parts]
-        if not any(stems):
-            return None
-        downs: list[Tensor] = [self.parameters[f"{stem}.lora_A"] for stem in stems if stem]
-        thin = iter((self.scale * x @ torch.cat(downs).to(x.dtype).T).split(self.rank, dim=-1))
-        widths = self.network.geometry.layer_shapes()
-        made = [
-            next(thin) @ self.parameters[f"{stem}.lora_B"].to(x.dtype).T
-            if stem
-            else x.new_zeros(len(x), widths[part][0])
-            for stem, part in zip(stems, parts, strict=True)
-        ]
-        return torch.cat(made, dim=-1) if len(made) > 1 else made[0]
+
+class _Adapted(Function):
+    """x Wᵀ + (g ∘ x Aᵀ) Bᵀ on columns of W's output, for frozen W: written in place, nothing kept twice."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, gate: Tensor, columns: list[slice], *factors: Tensor
+    ) -> Tensor:
+        down = torch.cat(factors[::2]).to(x.dtype)
+        ups = [up.to(x.dtype) for up in factors[1::2]]
+        thin = (x @ down.T).mul_(gate)
+        out = x @ weight.T
+        for where, part, up in zip(columns, thin.chunk(len(ups), dim=-1), ups, strict=True):
+            out[:, where].addmm_(part, up.T)
+        ctx.columns = columns
+        ctx.save_for_backward(x, weight, gate, thin, down, *ups)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        (grad,) = grads
+        x, weight, gate, thin, down, *ups = ctx.saved_tensors
+        pieces = [grad[:, where] for where in ctx.columns]
+        thinned = torch.cat([piece @ up for piece, up in zip(pieces, ups, strict=True)], dim=-1).mul_(gate)
+        downs = (thinned.T @ x).chunk(len(ups))
+        widened = [piece.T @ part for piece, part in zip(pieces, thin.chunk(len(ups), dim=-1), strict=True)]
+        factors = [each for pair in zip(downs, widened, strict=True) for each in pair]
+        return (grad @ weight).addmm_(thinned, down), None, None, None, *factors

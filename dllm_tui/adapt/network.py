@@ -44,14 +44,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Group:
-    """Windows of one size in one chat; their rows lie one after the other."""
+    """Windows in one chat, the inputs of one after those of the other: N rows; see :func:`group`."""
 
     reading: Reading
-    starts: Tensor
-    """int64 [W]: position of each window's first token, s ≥ 1."""
-    size: int
-    known: Tensor | None = None
-    """bool [W, size]: inputs that are read as the clean stream reads them, seeing nothing behind them."""
+    places: Tensor
+    """int64 [N]: position of each input."""
+    visible: Tensor
+    """bool [N, C + N]: which of the first C clean positions each row sees, and which rows."""
 
 
 class Projecting(Protocol):
@@ -154,16 +153,13 @@ class Network:
         Returns:
             [N, hidden], normed. Row b of a window that begins at s is about the position s+b.
         """
-        places = [position(group.starts, group.size) for group in groups]
-        rotation = self.rotation(torch.cat(places).to(self.device))
+        rotation = self.rotation(torch.cat([group.places for group in groups]))
+        counts = [len(group.places) for group in groups]
+        masks = [self._mask(group) for group in groups]
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            mixed, row = [], 0
-            for group in groups:
-                rows = slice(row, row + len(group.starts) * group.size)
-                mixed.append(self._windows(layer, group, q[:, rows], k[:, rows], v[:, rows]))
-                row = rows.stop
-            return torch.cat(mixed)
+            parts = zip(groups, masks, *(t.split(counts, dim=1) for t in (q, k, v)), strict=True)
+            return torch.cat([self._windows(layer, group, mask, *rows) for group, mask, *rows in parts])
 
         for index in range(self.geometry.layers):
             if recompute:
@@ -211,41 +207,47 @@ class Network:
         """RMSNorm over the last dimension."""
         return functional.rms_norm(x, weight.shape, weight, self.geometry.norm_eps)
 
-    def _windows(self, layer: int, group: Group, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attention of one group: to the clean keys before each window, and within the window.
+    def _mask(self, group: Group) -> Tensor:
+        """What is added to the scores of the query heads that share a key head."""
+        barred = torch.zeros(group.visible.shape, device=self.device, dtype=self.dtype)
+        barred.masked_fill_(~group.visible, -torch.inf)
+        return barred.repeat(self.geometry.heads // self.geometry.kv_heads, 1)
 
-        The far scores are one product for all windows, for they share the clean keys; query heads that share
-        a key head are rows of it.
+    def _windows(self, layer: int, group: Group, mask: Tensor, *rows: Tensor) -> Tensor:
+        """Attention of one group, to clean keys and to its own: [N, heads * head_dim].
+
+        Query heads that share a key head are rows of one product.
         """
-        g, (count, size) = self.geometry, (len(group.starts), group.size)
-        reach = int(group.starts.max()) - 1
-        shared = g.heads // g.kv_heads
-        # [kv, heads that share it, windows, rows, head_dim] → far [kv, .. all rows], near [kv * windows, ..]
-        q = q.reshape(g.kv_heads, shared, count, size, g.head_dim) * g.head_dim**-0.5
-        own = q.permute(0, 2, 1, 3, 4).reshape(g.kv_heads * count, shared * size, g.head_dim)
-        near = own @ k.reshape(g.kv_heads * count, size, g.head_dim).transpose(1, 2)
-        if group.known is not None:
-            behind = torch.ones(size, size, dtype=torch.bool, device=self.device).triu(1)
-            blind = (group.known.to(self.device)[:, :, None] & behind).repeat(1, shared, 1)
-            near = near.view(g.kv_heads, count, shared * size, size).masked_fill(blind, -torch.inf)
-        near = near.view(g.kv_heads, count, shared * size, size)
-        far = own.view(g.kv_heads, -1, g.head_dim) @ group.reading.keys[layer, :, :reach].transpose(1, 2)
-        far = far.view(g.kv_heads, count, shared * size, reach)
-        hidden = torch.arange(reach, device=self.device) >= (group.starts.to(self.device) - 1)[:, None]
-        far = far.masked_fill(hidden[:, None], -torch.inf)
-        weights = torch.cat([far, near], dim=-1).softmax(-1)
-        far, near = weights.split([reach, size], dim=-1)
-        mixed = far.reshape(g.kv_heads, -1, reach) @ group.reading.values[layer, :, :reach]
-        own = near.reshape(g.kv_heads * count, -1, size) @ v.reshape(g.kv_heads * count, size, g.head_dim)
-        mixed = mixed.view(g.kv_heads, count, shared, size, -1) + own.view(
-            g.kv_heads, count, shared, size, -1
-        )
-        return mixed.permute(1, 3, 0, 2, 4).reshape(count * size, -1)
+        q, k, v = rows
+        g, count = self.geometry, len(group.places)
+        seen = group.visible.shape[1] - count
+        k = torch.cat([group.reading.keys[layer, :, :seen], k], dim=1)
+        v = torch.cat([group.reading.values[layer, :, :seen], v], dim=1)
+        q = q.reshape(g.kv_heads, -1, g.head_dim)
+        mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask)
+        return mixed.view(g.heads, count, g.head_dim).transpose(0, 1).reshape(count, -1)
 
 
-def position(starts: Tensor, size: int) -> Tensor:
-    """Rotary positions of the inputs of windows, int64 [W * size]: s-1 … s+size-2 each."""
-    return (starts[:, None] - 1 + torch.arange(size, device=starts.device)).flatten()
+def group(reading: Reading, windows: Sequence[tuple[Tensor, Tensor]]) -> Group:
+    """Windows of one chat, laid out row after row.
+
+    Args:
+        reading: the clean stream's, of the chat.
+        windows: of each size W windows of B inputs: int64 [W], the position s ≥ 1 of the first token that
+            each says something of; bool [W, B], inputs that are read as the clean stream reads them, seeing
+            nothing behind them. The inputs stand at s-1 … s+B-2.
+    """
+    places = torch.cat(
+        [(starts[:, None] - 1 + torch.arange(known.shape[1])).flatten() for starts, known in windows]
+    )
+    first = torch.cat([(starts - 1).repeat_interleave(known.shape[1]) for starts, known in windows])
+    sizes = torch.cat([torch.full((len(known),), known.shape[1]) for _, known in windows])
+    window = torch.arange(len(sizes)).repeat_interleave(sizes)
+    known = torch.cat([known.flatten() for _, known in windows])
+    clean = torch.arange(int(first.max())) < first[:, None]
+    own = (window[:, None] == window) & ~(known[:, None] & (places[:, None] < places))
+    device = reading.keys.device
+    return Group(reading, places.to(device), torch.cat([clean, own], dim=1).to(device))
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:

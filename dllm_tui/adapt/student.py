@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from dllm_tui.adapt.loss import Target, loss
 from dllm_tui.adapt.lowrank import LowRank
-from dllm_tui.adapt.network import Group, Network
+from dllm_tui.adapt.network import Group, Network, group
 from dllm_tui.adapt.readings import Lesson, Readings
 from dllm_tui.adapt.training import Recipe
 from dllm_tui.adapt.windows import Windows, draw
@@ -51,8 +51,6 @@ def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int, dis
             tokens_here = padded[cells.to(device)]
             ids.append(tokens_here[:, :-1].flatten())
             masked.append(each.masked.flatten())
-            known = None if each.masked.all() else ~each.masked
-            groups.append(Group(lesson.reading, each.starts.to(device), size, known))
             learnt = each.weight.flatten().nonzero().flatten()
             rows.append(learnt + count)
             tokens.append(tokens_here[:, 1:].flatten()[learnt.to(device)])
@@ -62,6 +60,8 @@ def batch(lessons: Sequence[tuple[Lesson, Sequence[Windows]]], stop_id: int, dis
             taught.append(lesson.teacher_tokens[places])
             chances.append(lesson.teacher_chances[places])
             count += each.masked.numel()
+        if windows:
+            groups.append(group(lesson.reading, [(each.starts, ~each.masked) for each in windows]))
     device = ids[0].device
     weight = torch.cat(weights)
     target = Target(
@@ -85,8 +85,7 @@ def forward(network: Network, adapter: LowRank, made: Batch, *, recompute: bool 
     """The noised stream over a batch: [N, hidden], normed."""
     x = functional.embedding(made.ids, network.embedding)
     x = torch.where(made.masked[:, None], adapter.mask, x)
-    rows = None if bool(made.masked.all()) else made.masked.nonzero().flatten()
-    return network.noised(x, made.groups, adapter.on(rows), recompute=recompute)
+    return network.noised(x, made.groups, adapter.on(made.masked), recompute=recompute)
 
 
 class AdapterStudent:

@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from dllm_tui.adapt.data import Chat
 from dllm_tui.adapt.files import write_tensors
-from dllm_tui.adapt.network import Group, Network
+from dllm_tui.adapt.network import Network, group
 from dllm_tui.adapt.training import Recipe
 from dllm_tui.engine.attention import block_mask
 from dllm_tui.engine.autoregressive import Base
@@ -118,10 +118,10 @@ class WholeStudent:
                 hidden_ids = ids.view(-1, size)[used.to(device)].flatten()
                 flat = masked[used].flatten()
                 noised = hidden_ids.where(~flat.to(device), self.mask_id)
-                # The window that begins one token later has the inputs of this block: see Group.
-                group = Group(reading, used.to(device) * size + 1, size)
+                # The window that begins one token later has the inputs of this block.
+                windows = group(reading, [(used * size + 1, torch.zeros(len(used), size, dtype=torch.bool))])
                 x = functional.embedding(noised, network.embedding)
-                hidden = network.noised(x, [group], network.projected, recompute=device.type == "cuda")
+                hidden = network.noised(x, [windows], network.projected, recompute=device.type == "cuda")
                 learnt = flat.nonzero().flatten()
                 rows.append(hidden[(learnt - 1).to(device)])
                 tokens.append(hidden_ids[learnt.to(device)])

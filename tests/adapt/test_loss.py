@@ -45,9 +45,9 @@ def test_adapted_products_and_their_gradients(targets: tuple[str, ...]):
     for parameter in adapter.parameters.values():
         parameter.data += 0.1
     x = torch.randn(5, g.hidden_size, requires_grad=True)
-    masked = torch.tensor([0, 2, 3])
+    masked = torch.tensor([True, False, True, True, False])
     mine = adapter.on(masked)(1, "qkv", x)
-    is_masked = torch.zeros(5, 1).index_fill(0, masked, 1.0)
+    is_masked = masked[:, None].float()
     parts = []
     for name in "qkv":
         stem = f"layers.1.self_attn.{name}_proj"
@@ -58,7 +58,6 @@ def test_adapted_products_and_their_gradients(targets: tuple[str, ...]):
             parts[-1] = parts[-1] + is_masked * (x @ (adapter.scale * up @ down).T)
     plain = torch.cat(parts, dim=-1)
     torch.testing.assert_close(mine, plain)
-    torch.testing.assert_close(adapter.on(None)(1, "qkv", x)[masked], plain[masked])
     trained = [
         p for n, p in adapter.parameters.items() if n.startswith("layers.1.self_attn") and "o_proj" not in n
     ]

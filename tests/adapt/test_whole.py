@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dllm_tui.adapt.network import Group
+from dllm_tui.adapt.network import group
 from dllm_tui.adapt.training import Recipe
 from dllm_tui.adapt.whole import WholeStudent
 from dllm_tui.adapt.windows import Noise
@@ -55,8 +55,8 @@ def test_both_streams_are_the_decoders(made: Path):
     torch.testing.assert_close(reading.hidden @ network.head.T, engine.logits(ids.tolist()), **close)
     noised = ids.clone()
     noised[[9, 11]] = student.mask_id
-    group = Group(reading, torch.tensor([9]), 4)
-    hidden = network.noised(network.embedding[noised[8:]], [group], network.projected)
+    windows = group(reading, [(torch.tensor([9]), torch.zeros(1, 4, dtype=torch.bool))])
+    hidden = network.noised(network.embedding[noised[8:]], [windows], network.projected)
     torch.testing.assert_close(hidden @ network.head.T, engine.logits(noised.tolist())[8:], **close)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dllm_tui.adapt.data import Chat
-from dllm_tui.adapt.network import Group, Network, Reading
+from dllm_tui.adapt.network import Network, Reading, group
 from dllm_tui.adapt.readings import Readings
 from dllm_tui.adapt.student import batch
 from dllm_tui.adapt.windows import Noise, draw
@@ -106,8 +106,9 @@ def test_attention_of_windows_against_a_mask():
     k, v = (torch.randn(g.kv_heads, count, g.head_dim, generator=random(i)) for i in (4, 5))
     starts = torch.tensor([1, 7, 15])
     known = torch.tensor([[True, False, True, False], [False] * 4, [True, True, False, False]])
-    group = Group(Reading(keys, values, torch.empty(0)), starts, 4, known)
-    mine = network._windows(1, group, q, k, v)
+    windows = group(Reading(keys, values, torch.empty(0)), [(starts[:2], known[:2]), (starts[2:], known[2:])])
+    assert windows.places.tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 14, 15, 16, 17]
+    mine = network._windows(1, windows, network._mask(windows), q, k, v)
     mask = torch.zeros(count, length + count, dtype=torch.bool)
     for row in range(count):
         window = row // 4
