@@ -30,7 +30,7 @@ from dllm_tui.tui.widgets.footer import Item
 EVERYWHERE = {"interrupt", "quit", "everything"}
 """Actions that work over a dialog too."""
 
-FIGURES_SECONDS = 0.2
+FIGURES_SECONDS = 0.5
 """How long figures stand while an answer is written: nobody reads digits faster, and each drawing holds the
 engine up."""
 
