@@ -61,7 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     fps: Annotated[
         int,
         Meta(ge=1, le=120, description="Most frames a second that are drawn; lower it for slow terminals."),
-    ] = 30
+    ] = 20
+    """More would be no smoother: on a CPU steps come more slowly, and each look at them holds the engine up."""
     animation: Annotated[
         bool, Meta(description="Let things move that needn't; the denoising always does.")
     ] = True

@@ -104,7 +104,7 @@ def chat(
     dtype: Dtype = None,
     theme: Theme = None,
     fps: Annotated[
-        str | None, typer.Option(metavar="1…120", help="Most frames a second that are drawn. [dim]30[/]")
+        str | None, typer.Option(metavar="1…120", help="Most frames a second that are drawn. [dim]20[/]")
     ] = None,
     plain: Plain = False,
     no_animation: Annotated[

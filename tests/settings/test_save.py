@@ -41,7 +41,7 @@ def test_the_first_one_leaves_an_explained_private_file(tmp_path: Path):
     path = tmp_path / "new" / "config.toml"
     settings.save("theme", "paper", path)
     assert settings.load(path, {}) == Settings(theme="paper")
-    assert "# fps = 30" in path.read_text()
+    assert "# fps = 20" in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
