@@ -62,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=120, description="Most frames a second that are drawn; lower it for slow terminals."),
     ] = 20
-    """More would be no smoother: on a CPU steps come more slowly, and each look at them holds the engine up."""
+    """A CPU makes 10 to 15 steps a second, and to look oftener holds it up."""
     animation: Annotated[
         bool, Meta(description="Let things move that needn't; the denoising always does.")
     ] = True

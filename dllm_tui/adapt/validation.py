@@ -5,7 +5,8 @@ left: decoding from the left and drafting for ``verify`` live by that. The table
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -18,12 +19,18 @@ from dllm_tui.adapt.student import batch, forward
 from dllm_tui.adapt.training import NEARBY
 from dllm_tui.adapt.windows import Noise, leading
 from dllm_tui.engine import Engine
+from dllm_tui.engine.lean import LeanBackbone
+from dllm_tui.engine.model import Model
+from dllm_tui.engine.together import Together
+from dllm_tui.errors import EngineError
 from dllm_tui.events import Done
 from dllm_tui.knobs import Knobs
 
 AGREEMENT = 0.95
 """Share of committed tokens that have to be the right ones, for :attr:`Forecast.tokens`."""
 CHUNK = 256
+AT_ONCE = 50
+"""Prompts that are decoded together; each has a cache of its own."""
 
 
 @dataclass(frozen=True)
@@ -133,55 +140,81 @@ def settings(sizes: Sequence[int], thresholds: Sequence[float]) -> dict[str, Kno
     return made
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """One answer, and what the base thinks of it."""
+
+    done: Done
+    agreed: int
+    """Tokens that the base itself would have put there."""
+    likelihood: float
+    """Of all of them, nats."""
+
+
 def table(
-    engine: Engine,
+    model: Model,
     prompts: Sequence[Sequence[int]],
     wanted: dict[str, Knobs],
     *,
     tokens: int = 64,
     told: Callable[[str, float], None] = lambda _text, _done: None,
 ) -> Iterator[Row]:
-    """Decode prompts at every setting.
+    """Decode prompts at every setting, many at once.
 
     Args:
-        engine: a model with two streams.
+        model: with two streams.
         prompts: ids, chat template included.
         wanted: the settings, by name.
         tokens: longest answer.
         told: is told how far it is.
+
+    Raises:
+        EngineError: the model has no two streams.
     """
+    if not isinstance(model.backbone, LeanBackbone) or not model.family.two_streams:
+        raise EngineError(
+            f"{model.info.id} is no adapted model.", "Name smol, or a directory that adapt made."
+        )
+    together = Together(model.backbone)
+    engine = Engine(replace(model, backbone=together))
     for place, (name, knobs) in enumerate(wanted.items()):
-        runs: list[tuple[Sequence[int], Done]] = []
-        for index, prompt in enumerate(prompts):
-            told(name, (place + index / len(prompts)) / len(wanted))
-            *_, done = engine.generate(prompt, knobs.replace(max_new_tokens=tokens))
-            if isinstance(done, Done) and done.token_ids:
-                runs.append((prompt, done))
-        yield _row(engine, name, runs)
+        now = knobs.replace(max_new_tokens=tokens)
+        answers: list[_Answer] = []
+        for first in range(0, len(prompts), AT_ONCE):
+            told(name, (place + first / len(prompts)) / len(wanted))
+            part = prompts[first : first + AT_ONCE]
+            answers += together.run([partial(_answer, engine, prompt, now) for prompt in part])
+        yield _row(name, answers)
 
 
-def _row(engine: Engine, name: str, runs: Sequence[tuple[Sequence[int], Done]]) -> Row:
-    agreed, likelihood = 0, 0.0
-    single, pairs = 0.0, 0.0
-    for prompt, done in runs:
-        answer = torch.tensor(done.token_ids)
-        said = engine.logits([*prompt, *done.token_ids])[len(prompt) - 1 : -1].log_softmax(-1).cpu()
-        agreed += int((said.argmax(-1) == answer).sum())
-        likelihood += float(said.gather(1, answer[:, None]).sum())
-        single += len(set(done.token_ids)) / len(answer)
-        pairs += len(set(pairwise(done.token_ids))) / max(1, len(answer) - 1)
-    count = sum(done.tokens for _, done in runs)
-    denoised = sum(done.nfe_by_phase.get("denoise", 0) for _, done in runs)
-    committed = sum(done.nfe_by_phase.get("commit", 0) for _, done in runs)
-    total = max(1, sum(len(done.token_ids) for _, done in runs))
-    answers = max(1, len(runs))
+def _answer(engine: Engine, prompt: Sequence[int], knobs: Knobs) -> _Answer:
+    *_, done = engine.generate(prompt, knobs)
+    if not isinstance(done, Done) or not done.token_ids:
+        raise EngineError("A decoder ended without an answer.")
+    answer = torch.tensor(done.token_ids)
+    said = engine.logits([*prompt, *done.token_ids])[len(prompt) - 1 : -1].log_softmax(-1).cpu()
+    agreed = int((said.argmax(-1) == answer).sum())
+    return _Answer(done, agreed, float(said.gather(1, answer[:, None]).sum()))
+
+
+def _row(name: str, answers: Sequence[_Answer]) -> Row:
+    runs = [answer.done for answer in answers]
+    single = pairs = 0.0
+    for done in runs:
+        single += len(set(done.token_ids)) / len(done.token_ids)
+        pairs += len(set(pairwise(done.token_ids))) / max(1, len(done.token_ids) - 1)
+    count = sum(done.tokens for done in runs)
+    denoised = sum(done.nfe_by_phase.get("denoise", 0) for done in runs)
+    committed = sum(done.nfe_by_phase.get("commit", 0) for done in runs)
+    total = max(1, sum(len(done.token_ids) for done in runs))
+    some = max(1, len(runs))
     return Row(
         name,
         len(runs),
         count,
         count / max(1, denoised),
         count / max(1, denoised + committed),
-        agreed / total,
-        likelihood / total,
-        (single / answers, pairs / answers),
+        sum(answer.agreed for answer in answers) / total,
+        sum(answer.likelihood for answer in answers) / total,
+        (single / some, pairs / some),
     )

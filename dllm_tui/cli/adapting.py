@@ -111,8 +111,10 @@ def measure(
     with progress() as told:
         engine = Engine.load(model, settings.device, settings.dtype, told)
         words = engine.tokenizer
-        if words is None or not engine.family.two_streams:
-            raise EngineError(f"{model} is no adapted model.", "Name smol, or a directory that adapt made.")
+        if words is None:
+            raise EngineError(
+                f"{model} comes without a tokenizer.", "Name smol, or a directory that adapt made."
+            )
         asked = [
             words.encode_chat([Message("user", prompt.turns[0])])
             for prompt in islice(drawn(MEASURED_SEED, held_out=True), prompts)
@@ -120,7 +122,7 @@ def measure(
         if not as_json:
             print(HEAD)
         wanted = measured(sizes, thresholds)
-        for row in table(engine, asked, wanted, tokens=tokens, told=told):
+        for row in table(engine.model, asked, wanted, tokens=tokens, told=told):
             if as_json:
                 print(json.dumps(asdict(row)), flush=True)
                 continue

@@ -6,7 +6,7 @@ none is repeated), the mask (in decoding a block sees everything that it is give
 of rows that nobody asked for. Numerically it is the same network; a test holds the two together.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -37,6 +37,21 @@ PROJECTIONS = {
 """The linear layers, each made of one or several matrices of the checkpoint, row after row."""
 
 EVERY = slice(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One forward of several that are run as one: the arguments of Backbone's ``forward``."""
+
+    ids: Tensor
+    positions: Tensor
+    noised: bool = False
+    cache: Cache | None = None
+    context: int | None = None
+    write_at: int | None = None
+    mask: Tensor | None = None
+    causal: bool = False
+    rows: Tensor | slice | None = None
 
 
 @dataclass(frozen=True)
@@ -287,13 +302,64 @@ class LeanBackbone:
                     break
                 attend = self._attention(count, context, mask, causal, wanted)
                 masked = None if masked is None else masked[wanted]
-            x = x + layer.project("output", attend(q, k, v), masked)
-            gate, up = layer.project("gate_up", self._normed(x, layer.mlp_norm), masked).chunk(2, dim=-1)
-            x = x + layer.project("down", functional.silu(gate) * up, masked)
+            x = self._rest(layer, x, attend(q, k, v), masked)
 
         if window:
             window.close()
         return self._head(self._normed(x, self._norm)).float()
+
+    @torch.inference_mode()
+    def forward_together(self, requests: Sequence[Request]) -> list[Tensor]:
+        """Several forwards, each with a cache of its own, in much less time than one after the other.
+
+        Returns:
+            What :meth:`forward` would give to each; other rounding apart, for the products are larger.
+        """
+        ids = torch.cat([request.ids for request in requests]).to(self.device)
+        positions = torch.cat([request.positions for request in requests]).to(self.device)
+        angles = positions.to(torch.float32)[:, None, None] * self._frequencies
+        rotation = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+        counts = [len(request.ids) for request in requests]
+        gates = [
+            (request.ids == self.vocab_size) & bool(request.noised and self._adaptation)
+            for request in requests
+        ]
+        masked = torch.cat(gates)[:, None].to(self.device, self.dtype) if self._adaptation else None
+        attends: list[Callable[[int, Tensor, Tensor, Tensor], Tensor]] = []
+        windows: list[Window] = []
+        for request, gate in zip(requests, gates, strict=True):
+            count, context, mask = len(request.ids), request.context, request.mask
+            if context is None:
+                context = request.cache.length if request.cache else 0
+            if mask is None and request.noised and self._adaptation:
+                mask = self._window_mask(gate[:, None].to(self.device), context)
+            attend = self._attention(count, context, mask, request.causal)
+            if isinstance(request.cache, BlockCache):
+                windows.append(Window(request.cache, context, request.write_at, count))
+                attends.append(_through(windows[-1], attend))
+            else:
+                attends.append(lambda _, q, k, v, attend=attend: attend(q, k, v))
+        x = functional.embedding(ids, self._embedding)
+        for index, layer in enumerate(self._layers):
+            parts = zip(
+                *(t.split(counts, dim=1) for t in self._heads(layer, x, rotation, masked)), strict=True
+            )
+            mixed = [attend(index, *part) for attend, part in zip(attends, parts, strict=True)]
+            x = self._rest(layer, x, torch.cat(mixed), masked)
+        for window in windows:
+            window.close()
+        wanted = [
+            part[EVERY if request.rows is None else request.rows]
+            for part, request in zip(x.split(counts), requests, strict=True)
+        ]
+        logits = self._head(self._normed(torch.cat(wanted), self._norm)).float()
+        return list(logits.split([len(part) for part in wanted]))
+
+    def _rest(self, layer: _Layer, x: Tensor, mixed: Tensor, masked: Tensor | None) -> Tensor:
+        """A layer behind its attention."""
+        x = x + layer.project("output", mixed, masked)
+        gate, up = layer.project("gate_up", self._normed(x, layer.mlp_norm), masked).chunk(2, dim=-1)
+        return x + layer.project("down", functional.silu(gate) * up, masked)
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return functional.rms_norm(x, weight.shape, weight, self.geometry.norm_eps)
@@ -356,3 +422,10 @@ class LeanBackbone:
             return mixed.permute(2, 0, 1, 3).reshape(len(places), -1)
 
         return grouped
+
+
+def _through(
+    window: Window, attend: Callable[[Tensor, Tensor, Tensor], Tensor]
+) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
+    """Attention in a layer, to what a cache holds as well."""
+    return lambda layer, q, k, v: attend(q, *window.put(layer, k, v))
