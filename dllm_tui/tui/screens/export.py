@@ -233,7 +233,7 @@ class Exporting(ModalScreen[None]):
 
     def _draw(self) -> None:
         if self._export.state != "running":
-            self.dismiss()
+            self._close()
             return
         done, marks = self._export.done, self._marks
         room = max(min(BAR, self.query_one("#bar", Widget).size.width - 6), 0)
@@ -244,4 +244,9 @@ class Exporting(ModalScreen[None]):
     def action_cancel(self) -> None:
         """Stop it; nothing is left of it."""
         self._export.cancel()
-        self.dismiss()
+        self._close()
+
+    def _close(self) -> None:
+        """Once: the export's end and the key that ends it may come together."""
+        if self.is_current:
+            self.dismiss()
