@@ -104,6 +104,9 @@ class TwoStreams(Plan):
     at the last clean token, so that row j predicts the block's cell j; with shift 0 (Nemotron) it is the
     block. It sees the clean keys before the window and all of itself.
 
+    With shift 1 the adapter acts on masks alone: the decided cells that lead a block are read as the clean
+    stream reads them, so what is kept of them in one forward needs no rows in the next.
+
     Args:
         canvas: with the prompt on it.
         shift: 1 where a position's prediction is read one row before it.
@@ -114,6 +117,9 @@ class TwoStreams(Plan):
     def __init__(self, canvas: Canvas, shift: int = 1) -> None:
         super().__init__(canvas)
         self.shift = shift
+        self._start = 0
+        self._kept = canvas.ids[:0]
+        """What the cache holds from ``_start`` on, beside what is before it."""
 
     def prefill(self, end: int) -> Forward:
         """Clean, causal."""
@@ -123,19 +129,40 @@ class TwoStreams(Plan):
         return start + knobs.block_size, start + knobs.block_size
 
     def denoise(self, start: int, end: int, cells: Tensor) -> Forward:
-        """Noised; with shift 1 from the last clean token on, whose clean keys give way to noised ones."""
-        first = start - self.shift
-        window = self.canvas.ids[first : end - self.shift]
-        return Forward(ids=window, start=first, noised=True, context=first, rows=cells - start)
+        """Noised; with shift 1 from the token before the first of the cells on, or what isn't read yet."""
+        if not self.shift:
+            return Forward(
+                ids=self.canvas.ids[start:end], start=start, noised=True, context=start, rows=cells - start
+            )
+        first = min(self._known(start), int(cells[0])) - 1
+        leading = int((~self.canvas.open[start:end]).cumprod(0).sum())
+        self._start, self._kept = start, self.canvas.ids[start : start + leading].clone()
+        return Forward(
+            ids=self.canvas.ids[first : end - 1],
+            start=first,
+            noised=True,
+            context=first,
+            write_at=first,
+            rows=cells - 1 - first,
+        )
+
+    def _known(self, start: int) -> int:
+        """Up to where the cache holds what stands on the canvas, at least to the block's ``start``."""
+        if self._start != start:
+            return start
+        now = self.canvas.ids[start : start + len(self._kept)]
+        same = now == self._kept[: len(now)]
+        return start + int(same.cumprod(0).sum())
 
     def commit(self, start: int, end: int, *, judge: bool) -> Forward:
-        """Clean, causal, the block."""
+        """Clean, causal, the block, or what of it isn't read yet."""
+        first = start if judge else min(self._known(start), end - 1)
         return Forward(
-            ids=self.canvas.ids[start:end],
-            start=start,
+            ids=self.canvas.ids[first:end],
+            start=first,
             causal=True,
-            context=start,
-            write_at=start,
+            context=first,
+            write_at=first,
             rows=None if judge else LAST,
         )
 

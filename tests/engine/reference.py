@@ -13,8 +13,11 @@ from tests.engine.tiny import REAL_MASK, VIRTUAL_MASK, TinyNet
 
 def clean_logits(net: TinyNet, ids: list[int]) -> Tensor:
     """Causal logits of the clean stream."""
-    size = len(ids)
-    return net.everything(ids, list(range(size)), [False] * size, torch.ones(size, size).tril().bool())
+    return net.everything(ids, causal(len(ids)))
+
+
+def causal(size: int) -> Tensor:
+    return torch.ones(size, size).tril().bool()
 
 
 def greedy(net: TinyNet, prompt: list[int], count: int, stop: int | None = None) -> list[int]:
@@ -26,27 +29,23 @@ def greedy(net: TinyNet, prompt: list[int], count: int, stop: int | None = None)
 
 
 def window_logits(net: TinyNet, clean: list[int], block: list[int]) -> Tensor:
-    """Two streams in one forward: clean tokens 0 … s-2, then the window s-1 … s+B-2 on the noised stream."""
-    s, size = len(clean), len(block)
+    """Rows s-1 … s+B-2: known tokens see what is before them, masks see everything and are adapted."""
     ids = [*clean, *block[:-1]]
-    sees = torch.zeros(s - 1 + size, s - 1 + size, dtype=torch.bool)
-    sees[: s - 1, : s - 1] = torch.ones(s - 1, s - 1).tril().bool()
-    sees[s - 1 :] = True
-    rows = net.everything(ids, list(range(s - 1 + size)), [False] * (s - 1) + [True] * size, sees)
-    return rows[s - 1 :]
+    masks = torch.tensor(ids) == VIRTUAL_MASK
+    return net.everything(ids, causal(len(ids)) | masks[:, None], masks)[len(clean) - 1 :]
 
 
 def block_causal_logits(net: TinyNet, ids: list[int], size: int, offset: int = 0) -> Tensor:
     """Everything in one forward; a position sees its own block and those before it."""
     blocks = torch.tensor([(position - offset) // size for position in range(len(ids))])
     sees = blocks.unsqueeze(1) >= blocks.unsqueeze(0)
-    return net.everything(ids, list(range(len(ids))), [False] * len(ids), sees)
+    return net.everything(ids, sees)
 
 
 def full_logits(net: TinyNet, ids: list[int]) -> Tensor:
     """Everything sees everything."""
     size = len(ids)
-    return net.everything(ids, list(range(size)), [False] * size, torch.ones(size, size, dtype=torch.bool))
+    return net.everything(ids, torch.ones(size, size, dtype=torch.bool))
 
 
 def pick(policy: str, rows: dict[int, Tensor], step: int, steps: int, threshold: float, bound: float) -> dict:
@@ -65,7 +64,8 @@ def pick(policy: str, rows: dict[int, Tensor], step: int, steps: int, threshold:
     elif policy == "streaming":
         chosen = []
         for index, at in enumerate(places):
-            if index >= least and sure[at] <= threshold:
+            echo = token[at] == token.get(at - 1)
+            if index >= least and (sure[at] <= threshold or echo):
                 break
             chosen.append(at)
     elif policy == "confidence":

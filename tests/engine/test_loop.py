@@ -114,6 +114,19 @@ def test_verify_is_greedy_autoregressive_decoding(size, steps):
         assert answer(model, prompt, setting) == reference.greedy(net, prompt, 23, STOP)
 
 
+def test_a_decided_token_is_read_once(monkeypatch):
+    model = tiny_model(two_streams=True)
+    rows, forward = [], model.backbone.forward
+    monkeypatch.setattr(
+        model.backbone,
+        "forward",
+        lambda ids, *given, **named: (rows.append(len(ids)), forward(ids, *given, **named))[1],
+    )
+    run(model, prompt_of(4), knobs(policy="sequential", steps=8, block_size=8, max_new_tokens=16))
+    # From the last decided token on in each denoising forward; the commit forward is left the very last.
+    assert rows == [4, *(8, 7, 6, 5, 4, 3, 2, 1), *(8, 7, 6, 5, 4, 3, 2, 1)]
+
+
 def test_verify_shows_what_it_rejects_and_spends_no_forward_on_it():
     model = tiny_model(TinyNet(seed=1), two_streams=True)
     events = run(model, prompt_of(5), knobs(policy="verify", steps=1))

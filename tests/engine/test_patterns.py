@@ -160,7 +160,7 @@ def test_a_sliding_window_caches_what_a_whole_forward_would_see():
         order += [i for i, cell in enumerate(ids) if cell is None]
         cells = [REAL_MASK if ids[i] is None else ids[i] for i in order]
         sees = torch.ones(len(order), len(order)).tril().bool()
-        logits = net.everything(cells, order, [False] * len(order), sees)
+        logits = net.everything(cells, sees, positions=order)
         logits[:, REAL_MASK] = -torch.inf
         best = dict(zip(order, logits.argmax(-1).tolist(), strict=True))
         for change in event.changes:

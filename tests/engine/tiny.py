@@ -21,7 +21,7 @@ REAL_MASK = VOCAB - 1
 
 
 class TinyNet:
-    """Two layers, two heads, rotary positions; random weights, other ones for the noised stream."""
+    """Two layers, two heads, rotary positions; random weights, other ones for masks in the noised stream."""
 
     def __init__(self, seed: int = 0, scale: float = 1.0, width: int = 32, stop_bias: float = 0.0) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -39,9 +39,10 @@ class TinyNet:
             for _ in range(2)
         ]
 
-    def weight(self, layer: dict, name: str, noised: bool) -> Tensor:
+    def product(self, layer: dict, name: str, x: Tensor, adapted: Tensor) -> Tensor:
+        """A linear layer on x [T, width]; ``adapted`` is bool [T, 1]: rows that read the other weights."""
         base, extra = layer[name]
-        return base + extra if noised else base
+        return x @ base.T + (x @ extra.T) * adapted
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Rotary embedding over x [heads, T, d]."""
@@ -55,31 +56,37 @@ class TinyNet:
         return x.unflatten(-1, (self.heads, -1)).transpose(0, 1)
 
     def project(
-        self, layer: dict, x: Tensor, positions: Tensor, noised: bool
+        self, layer: dict, x: Tensor, positions: Tensor, adapted: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v = (self.split(x @ self.weight(layer, name, noised).T) for name in ("q", "k", "v"))
+        q, k, v = (self.split(self.product(layer, name, x, adapted)) for name in ("q", "k", "v"))
         return self.rotate(q, positions), self.rotate(k, positions), v
 
-    def finish(self, layer: dict, x: Tensor, mixed: Tensor, noised: bool) -> Tensor:
-        x = x + mixed.transpose(0, 1).flatten(1) @ self.weight(layer, "o", noised).T
-        return x + torch.tanh(x @ self.weight(layer, "up", noised).T)
+    def finish(self, layer: dict, x: Tensor, mixed: Tensor, adapted: Tensor) -> Tensor:
+        x = x + self.product(layer, "o", mixed.transpose(0, 1).flatten(1), adapted)
+        return x + torch.tanh(self.product(layer, "up", x, adapted))
 
     def logits(self, x: Tensor) -> Tensor:
         return x @ self.head.T + self.bias
 
-    def everything(self, ids: list[int], positions: list[int], noised: list[bool], sees: Tensor) -> Tensor:
-        """Logits of every row of a sequence in which ``sees`` [T, T] says who sees whom. No cache."""
+    def everything(
+        self, ids: list[int], sees: Tensor, adapted: Tensor | None = None, positions: list[int] | None = None
+    ) -> Tensor:
+        """Logits of every row of a sequence. No cache.
+
+        Args:
+            ids: T of them.
+            sees: bool [T, T], who sees whom.
+            adapted: bool [T], rows that read the other weights; none by default.
+            positions: of the ids; 0, 1, … by default.
+        """
         x = self.embedding[torch.tensor(ids)]
-        place = torch.tensor(positions, dtype=torch.float32)
-        flags = torch.tensor(noised)
+        place = torch.tensor(positions or list(range(len(ids))), dtype=torch.float32)
+        other = torch.zeros(len(ids), 1, dtype=torch.bool) if adapted is None else adapted[:, None]
         for layer in self.layers:
-            both = [self.project(layer, x, place, stream) for stream in (False, True)]
-            pick = flags.view(1, -1, 1)
-            q, k, v = (torch.where(pick, b, a) for a, b in zip(*both, strict=True))
+            q, k, v = self.project(layer, x, place, other)
             scores = (q @ k.transpose(1, 2)) / q.shape[-1] ** 0.5
             mixed = scores.masked_fill(~sees, -torch.inf).softmax(-1) @ v
-            outs = [self.finish(layer, x, mixed, stream) for stream in (False, True)]
-            x = torch.where(flags.unsqueeze(-1), outs[1], outs[0])
+            x = self.finish(layer, x, mixed, other)
         return self.logits(x)
 
 
@@ -130,9 +137,12 @@ class TinyBackbone:
             sees[:, seen:] = torch.ones(size, size).tril().bool()
         if mask is not None:
             sees = mask
+        adapted = (ids == VIRTUAL_MASK)[:, None] & noised
+        if noised:
+            sees[:, seen:] = torch.ones(size, size).tril().bool() | adapted
         x = self.net.embedding[ids]
         for index, layer in enumerate(self.net.layers):
-            q, k, v = self.net.project(layer, x, positions.float(), noised)
+            q, k, v = self.net.project(layer, x, positions.float(), adapted)
             all_k, all_v = k, v
             if cache is not None:
                 all_k, all_v = (
@@ -144,7 +154,7 @@ class TinyBackbone:
                         kept[:, write_at : write_at + size] = own
             scores = (q @ all_k.transpose(1, 2)) / q.shape[-1] ** 0.5
             mixed = scores.masked_fill(~sees, -torch.inf).softmax(-1) @ all_v
-            x = self.net.finish(layer, x, mixed, noised)
+            x = self.net.finish(layer, x, mixed, adapted)
         if cache is not None and write_at is not None:
             cache.length = max(cache.length, write_at + size)
         return self.net.logits(x if rows is None else x[rows])
