@@ -19,6 +19,7 @@ from dllm_tui.engine.selection import (
     best_of_runs,
     commit,
     credit,
+    echoes,
     entropy_bounded,
     leftmost,
     penalise_distance,
@@ -140,9 +141,14 @@ def confidence(view: View) -> Tensor:
 
 
 def streaming(view: View) -> Tensor:
-    """The leftmost as the steps ask for it, and on to the right for as long as each passes the threshold."""
-    due = leftmost(view.open, view.least)
-    return stream(view.confidence.masked_fill(due, torch.inf), view.open, view.knobs.threshold, view.least)
+    """The leftmost as the steps ask for it, and on to the right for as long as each passes the threshold.
+
+    A token that echoes the one before it, which is being decided in the same step, waits: neighbours that
+    can't see each other often both take the word that belongs to one of them.
+    """
+    score = view.confidence.masked_fill(echoes(view.token, view.open), 0.0)
+    score = score.masked_fill(leftmost(view.open, view.least), torch.inf)
+    return stream(score, view.open, view.knobs.threshold, view.least)
 
 
 def sequential(view: View) -> Tensor:

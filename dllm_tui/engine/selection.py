@@ -82,6 +82,18 @@ def stream(score: Tensor, masked: Tensor, threshold: float, least: int | Tensor 
     return (masked & unbroken) | leftmost(masked, least)
 
 
+def echoes(token: Tensor, masked: Tensor) -> Tensor:
+    """Candidates whose prediction is that of the candidate right before them.
+
+    Args:
+        token: int64 [T], predictions.
+        masked: bool [T].
+    """
+    same = torch.zeros_like(masked)
+    same[1:] = masked[1:] & masked[:-1] & (token[1:] == token[:-1])
+    return same
+
+
 def factor(confidence: Tensor, masked: Tensor, factor: float) -> Tensor:
     """Fast-dLLM's factor rule: the more tokens are committed at once, the surer each must be.
 

@@ -126,6 +126,14 @@ def test_stream_ends_at_the_first_doubt(cells):
     assert places(selection.stream(score, masked, 0.5)) == expected
 
 
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans())))
+def test_an_echo_is_what_the_undecided_neighbour_says(cells):
+    token = torch.tensor([one for one, _ in cells], dtype=torch.int64)
+    masked = torch.tensor([one for _, one in cells], dtype=torch.bool)
+    expected = [at for at in range(1, len(cells)) if cells[at] == cells[at - 1] and cells[at][1]]
+    assert places(selection.echoes(token, masked)) == expected
+
+
 def test_hopeless_scores_still_make_progress():
     masked = torch.tensor([False, True, True])
     for hopeless in (-torch.inf, torch.nan):
