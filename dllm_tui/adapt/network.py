@@ -224,7 +224,13 @@ class Network:
         k = torch.cat([group.reading.keys[layer, :, :seen], k], dim=1)
         v = torch.cat([group.reading.values[layer, :, :seen], v], dim=1)
         q = q.reshape(g.kv_heads, -1, g.head_dim)
-        mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask)
+        if (
+            self.device.type == "cpu"
+        ):  # where torch's fused attention has a slower gradient than plain products
+            scores = torch.baddbmm(mask.expand(g.kv_heads, -1, -1), q * g.head_dim**-0.5, k.transpose(1, 2))
+            mixed = scores.softmax(-1) @ v
+        else:
+            mixed = functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask)
         return mixed.view(g.heads, count, g.head_dim).transpose(0, 1).reshape(count, -1)
 
 

@@ -157,8 +157,10 @@ class Writer:
     def _pick(self, slot: Slot, logits: Tensor) -> int:
         if not slot.prompt.temperature:
             return int(logits.argmax())
-        chances = (logits.cpu() / slot.prompt.temperature).softmax(-1)
-        return int(torch.multinomial(chances, 1, generator=slot.random))
+        # One number a token: torch.multinomial would draw one for each word that there is.
+        upto = (logits.cpu().double() / slot.prompt.temperature).softmax(-1).cumsum(-1)
+        drawn = torch.rand((), generator=slot.random, dtype=torch.float64) * upto[-1]
+        return int(torch.searchsorted(upto, drawn, right=True).clamp(max=len(upto) - 1))
 
     def _is_done(self, slot: Slot) -> bool:
         return slot.ids[-1] == self.stop_id or len(slot.answer) >= slot.prompt.most or has_loop(slot.answer)

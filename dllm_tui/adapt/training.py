@@ -49,7 +49,7 @@ class Recipe:
     """Steps until the learning rate is reached."""
     averaging: float = 0.998
     """Decay of the running mean of the weights, which is what is kept as the result."""
-    rows: int = 512
+    rows: int = 160
     """Window positions a step, at least."""
     seed: int = 0
 
@@ -142,8 +142,13 @@ class Trainer:
         self.is_whole = True
         """Not in the middle of a step: what :meth:`save` writes is a state that can be gone on from."""
         self.averaged = {name: p.detach().clone() for name, p in student.parameters.items()}
+        parameters = list(student.parameters.values())
         self.optimiser = torch.optim.AdamW(
-            list(student.parameters.values()), recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.0
+            parameters,
+            recipe.learning_rate,
+            betas=(0.9, 0.98),
+            weight_decay=0.0,
+            fused=parameters[0].device.type == "cpu",  # a third of the time for hundreds of small factors
         )
         self._begin_epoch()
 

@@ -105,7 +105,7 @@ def adapt(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Window positions a step. [dim]512[/]", rich_help_panel=RECIPE),
+        typer.Option(min=1, metavar="N", help="Window positions a step. [dim]160[/]", rich_help_panel=RECIPE),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="[dim]0[/]", rich_help_panel=RECIPE)] = None,
 ) -> None:
