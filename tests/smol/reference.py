@@ -92,7 +92,11 @@ class Reference:
                 if leftmost:
                     taken = masks[:1]
                     for at in masks[1:]:
-                        if sure[at] <= threshold or (at - 1 in masks and best[at] == best[at - 1]):
+                        if (
+                            best[taken[-1]] == STOP
+                            or sure[at] <= threshold
+                            or (at - 1 in masks and best[at] == best[at - 1])
+                        ):
                             break
                         taken.append(at)
                 else:

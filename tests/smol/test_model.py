@@ -83,7 +83,7 @@ def test_damaged_adapters_are_told(base: Path, tmp_path: Path, damage: str):
     elif damage == "shape":
         tensors[name] = tensors[name][:8].clone()
     elif damage == "nan":
-        tensors[name][0, 0] = float("nan")
+        tensors[f"{name}.step"][0] = float("nan")
     elif damage == "other":
         about = {}
     elif damage == "rank":
