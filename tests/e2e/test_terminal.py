@@ -33,8 +33,8 @@ def test_a_chat_with_a_knob_turned_while_it_runs(start: Start, home: Mapping[str
     assert "Tell me a long story" in text
     assert "denoising" in text
     terminal.wait_for("tok/forward")
-    terminal.send("/threshold 0.2\r")
-    terminal.wait_for(r"threshold .* 0\.20")
+    terminal.send("/threshold 0.8\r")
+    terminal.wait_for(r"threshold .* 0\.80")
     before = tokens(terminal.text())
     terminal.wait_for(lambda text: tokens(text) >= before + 8)
     terminal.send("\x1b")
@@ -48,9 +48,9 @@ def test_a_chat_with_a_knob_turned_while_it_runs(start: Start, home: Mapping[str
     asked, answered = (event for event in events if isinstance(event, Turn))
     assert asked.text == "Tell me a long story about a lighthouse keeper."
     (run,) = (event for event in events if isinstance(event, RunStart))
-    assert run.knobs["threshold"] != 0.2
+    assert run.knobs["threshold"] != 0.8
     (turned,) = (event for event in events if isinstance(event, KnobChange))
-    assert turned.changes == {"threshold": 0.2}
+    assert turned.changes == {"threshold": 0.8}
     (done,) = (event for event in events if isinstance(event, Done))
     assert done.reason == "cancelled"
     assert answered.text
